@@ -1,0 +1,1 @@
+"""The methods, each found through the entry-point group ``bench.methods``; they import ``harness`` only."""

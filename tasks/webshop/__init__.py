@@ -1,0 +1,1 @@
+"""The WebShop suite: catalogue, search, goals, reward, pages, server and environment."""

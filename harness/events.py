@@ -9,11 +9,12 @@ finished           member, version, at (the version when it finished), fitness, 
                    worker_s, policy_s, environment_s, noise_s
 failed             member, version, error
 held               member, version, due (the version from which it will be consumed)
-dropped            member, version, reason (``late``: over the bound; ``end``: still waiting when the run ended)
-updated            version (the version that the update made), alpha, cohort, empty, fitness_mean, fitness_std, update_s,
-                   weights_sha256. ``cohort``: one object per measurement: member, version, noise, sign, staleness,
-                   in_flight, in_queue, advantage, coefficient
-evaluated          version, split, file, rows, success (by decoding), episodes, tokens, worker_s
+dropped            member, version, reason (``end``: still running, queued or held when the run ended)
+updated            version (the version that the update made), alpha, cohort, late, empty, fitness_mean, fitness_std,
+                   update_s, weights_sha256. ``cohort``: one object per measurement: member, version, noise, sign,
+                   staleness, in_flight, in_queue, advantage, coefficient. ``late``: [member, version] of the measurements
+                   that were dropped because they are over the bound
+evaluated          version, split, file, rows, success (by decoding), episodes, tokens, policy_s, environment_s
 resumed            dropped_bytes
 run_finished       version, weights_sha256, totals
 =================  =====================================================================================================

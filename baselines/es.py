@@ -12,7 +12,7 @@ and moves the current weights. N is the size of the cohort at hand, which is sma
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -162,8 +162,12 @@ class _Book:
                 self.cohorts.take(event["version"] - 1)
                 for entry in event["cohort"]:
                     del self.measured[entry["member"]]
-            elif kind == "dropped":
-                self.measured.pop(event["member"], None)
+                for member, _ in event["late"]:
+                    del self.measured[member]
+        if self.next_id % self.cohorts.unit:
+            # The log was cut between two antithetic partners: the second one is still to be launched.
+            partner = self.running[self.next_id - 1]
+            self.launched(Member(self.next_id, partner.version, partner.noise_id, -partner.sign))
 
     def launched(self, member: Member) -> None:
         self.next_id = max(self.next_id, member.member_id + 1)
@@ -202,7 +206,8 @@ def learn(run: Run, settings: ESSettings, cohorts: Cohorts) -> None:
     """Launch members while the schedule admits them, update when it says so, until ``settings.updates`` are made."""
     book = _Book(cohorts)
     book.replay(run.log.events)
-    interrupted = _units(book.running.values(), cohorts.unit)
+    interrupted = _units(book.running.values())
+    run.evaluate_subset()
     while True:
         while run.version < settings.updates and cohorts.ready(run.version):
             _update(run, settings, book)
@@ -223,12 +228,11 @@ def learn(run: Run, settings: ESSettings, cohorts: Cohorts) -> None:
             _record(run, settings, book, done.job, done.result, done.error)
     while run.workers.busy:
         run.wait()
+    births = {event["member"]: event["version"] for event in run.log.of("dispatched")}
+    dropped = {event["member"] for event in run.log.of("dropped")}
     for member_id in cohorts.waiting():
-        run.log.append("dropped", member=member_id, version=_birth(run, member_id), reason="end")
-
-
-def _birth(run: Run, member_id: int) -> int:
-    return next(int(e["version"]) for e in run.log.of("dispatched") if e["member"] == member_id)
+        if member_id not in dropped:
+            run.log.append("dropped", member=member_id, version=births[member_id], reason="end")
 
 
 def _new_unit(next_id: int, version: int, antithetic: bool) -> tuple[Member, ...]:
@@ -237,10 +241,12 @@ def _new_unit(next_id: int, version: int, antithetic: bool) -> tuple[Member, ...
     return (Member(next_id, version, next_id, 1), Member(next_id + 1, version, next_id, -1))
 
 
-def _units(members: Any, unit: int) -> list[tuple[Member, ...]]:
-    """Members that were running when the run was cut, in the units they were launched in (a unit is reported whole)."""
-    ordered = sorted(members, key=lambda member: member.member_id)
-    return [tuple(ordered[i : i + unit]) for i in range(0, len(ordered), unit)]
+def _units(members: Iterable[Member]) -> list[tuple[Member, ...]]:
+    """Members that were running when the run was cut, antithetic partners together."""
+    units: dict[int, list[Member]] = {}
+    for member in sorted(members, key=lambda member: member.member_id):
+        units.setdefault(member.noise_id, []).append(member)
+    return [tuple(unit) for unit in units.values()]
 
 
 def _dispatch(run: Run, settings: ESSettings, unit: tuple[Member, ...], attempt: int) -> None:
@@ -311,9 +317,7 @@ def _update(run: Run, settings: ESSettings, book: _Book) -> None:
     version = run.version
     started = time.perf_counter()
     ids, late = book.cohorts.take(version)
-    for member_id in late:
-        measurement, _ = book.measured.pop(member_id)
-        run.log.append("dropped", member=member_id, version=measurement.member.version, reason="late")
+    dropped = [[member_id, book.measured.pop(member_id)[0].member.version] for member_id in late]
     cohort = [book.measured.pop(member_id) for member_id in ids]
     fitness = [measurement.fitness for measurement, _ in cohort]
     scores = advantages(
@@ -348,6 +352,7 @@ def _update(run: Run, settings: ESSettings, book: _Book) -> None:
         version=run.version,
         alpha=settings.alpha,
         cohort=entries,
+        late=dropped,
         empty=not any(scores),
         fitness_mean=float(np.mean(fitness)) if fitness else None,
         fitness_std=float(np.std(fitness)) if fitness else None,

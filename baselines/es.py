@@ -51,7 +51,9 @@ class ESSettings(Table):
     @model_validator(mode="after")
     def _pairs(self) -> ESSettings:
         if self.antithetic and self.population % 2:
-            raise ValueError(f"population = {self.population} with antithetic pairs; accepted: an even population")
+            raise ValueError(
+                f"population = {self.population} with antithetic pairs; accepted: an even population"
+            )
         return self
 
 
@@ -79,7 +81,9 @@ class AsyncESSettings(ESSettings):
         if self.delay is None:
             for name in ("delay_fraction", "delay_truncation"):
                 if getattr(self, name) is not None:
-                    raise ValueError(f"{name} = {getattr(self, name)} needs a delay; accepted: {name} together with delay")
+                    raise ValueError(
+                        f"{name} = {getattr(self, name)} needs a delay; accepted: {name} together with delay"
+                    )
         return self
 
 
@@ -115,7 +119,9 @@ class AsyncES(SyncES):
     """Asynchronous ES: a controlled delay (``delay``), or natural asynchrony under a bound (``max_staleness``)."""
 
     name: ClassVar[str] = "async-es"
-    source: ClassVar[str] = "Asynchronous Is Nearly Free for Evolution Strategies on Long-Horizon (LLM) Agentic Tasks"
+    source: ClassVar[str] = (
+        "Asynchronous Is Nearly Free for Evolution Strategies on Long-Horizon (LLM) Agentic Tasks"
+    )
     Settings: ClassVar[type] = AsyncESSettings
 
     def __init__(self, settings: AsyncESSettings) -> None:
@@ -129,7 +135,9 @@ class AsyncES(SyncES):
             return NaturalCohorts(NaturalSchedule(s.population, bound, s.late, pair=s.antithetic))
         fraction = 0.1 if s.delay_fraction is None else s.delay_fraction
         truncation = 4 * s.delay if s.delay_truncation is None else s.delay_truncation
-        schedule = ControlledSchedule(s.population, s.delay, fraction, s.delay_law, truncation, pair=s.antithetic)
+        schedule = ControlledSchedule(
+            s.population, s.delay, fraction, s.delay_law, truncation, pair=s.antithetic
+        )
         return ControlledCohorts(schedule, run_seed)
 
 
@@ -223,7 +231,9 @@ def learn(run: Run, settings: ESSettings, cohorts: Cohorts) -> None:
                     book.launched(member)
                 _dispatch(run, settings, unit, attempt=1)
         if run.workers.busy == 0:
-            raise EnvironmentFault(f"the schedule is stuck at version {run.version}: nothing runs and nothing may start")
+            raise EnvironmentFault(
+                f"the schedule is stuck at version {run.version}: nothing runs and nothing may start"
+            )
         for done in run.wait():
             _record(run, settings, book, done.job, done.result, done.error)
     while run.workers.busy:
@@ -272,7 +282,12 @@ def _dispatch(run: Run, settings: ESSettings, unit: tuple[Member, ...], attempt:
 
 
 def _record(
-    run: Run, settings: ESSettings, book: _Book, job: MemberJob, results: list[MemberResult] | None, error: str | None
+    run: Run,
+    settings: ESSettings,
+    book: _Book,
+    job: MemberJob,
+    results: list[MemberResult] | None,
+    error: str | None,
 ) -> None:
     """Enter the results of one unit. A unit of which one member could not be measured has failed as a whole."""
     broken = error or next((result.error for result in results or () if result.error), None)
@@ -320,13 +335,17 @@ def _update(run: Run, settings: ESSettings, book: _Book) -> None:
     dropped = [[member_id, book.measured.pop(member_id)[0].member.version] for member_id in late]
     cohort = [book.measured.pop(member_id) for member_id in ids]
     fitness = [measurement.fitness for measurement, _ in cohort]
-    scores = advantages(
-        fitness,
-        [measurement.member.version for measurement, _ in cohort],
-        [measurement.task_returns for measurement, _ in cohort],
-        settings.shaping,
-        settings.normalization,
-    ) if cohort else []
+    scores = (
+        advantages(
+            fitness,
+            [measurement.member.version for measurement, _ in cohort],
+            [measurement.task_returns for measurement, _ in cohort],
+            settings.shaping,
+            settings.normalization,
+        )
+        if cohort
+        else []
+    )
     entries = []
     for (measurement, at), score in zip(cohort, scores, strict=True):
         member = measurement.member
@@ -359,5 +378,3 @@ def _update(run: Run, settings: ESSettings, book: _Book) -> None:
         update_s=round(time.perf_counter() - started, 6),
         weights_sha256=weights,
     )
-
-

@@ -55,7 +55,9 @@ def audit(log: Sequence[Event], cohorts: Cohorts) -> Audit:
         kind = event["kind"]
         if kind == "dispatched":
             if births.setdefault(event["member"], event["version"]) != event["version"]:
-                problems.append(f"event {event['n']}: member {event['member']} was dispatched for two versions")
+                problems.append(
+                    f"event {event['n']}: member {event['member']} was dispatched for two versions"
+                )
         elif kind == "failed":
             failed.add(event["member"])
             ends.setdefault(event["member"], []).append("failed")
@@ -63,7 +65,9 @@ def audit(log: Sequence[Event], cohorts: Cohorts) -> Audit:
             ends.setdefault(event["member"], []).append("end")
         elif kind == "updated":
             if event["version"] != version + 1:
-                problems.append(f"event {event['n']}: update to version {event['version']} follows version {version}")
+                problems.append(
+                    f"event {event['n']}: update to version {event['version']} follows version {version}"
+                )
             ids = []
             for entry in event["cohort"]:
                 member = entry["member"]
@@ -74,10 +78,16 @@ def audit(log: Sequence[Event], cohorts: Cohorts) -> Audit:
                     continue
                 tau = staleness(version, births[member])
                 if tau != entry["staleness"] or tau != entry["in_flight"] + entry["in_queue"]:
-                    problems.append(f"event {event['n']}: member {member} is {tau} stale, the log says {entry['staleness']}")
+                    problems.append(
+                        f"event {event['n']}: member {member} is {tau} stale, the log says {entry['staleness']}"
+                    )
                 if tau > bound:
-                    problems.append(f"event {event['n']}: member {member} is {tau} stale, over the bound of {bound}")
-                for histogram, value in zip(histograms, (tau, entry["in_flight"], entry["in_queue"]), strict=True):
+                    problems.append(
+                        f"event {event['n']}: member {member} is {tau} stale, over the bound of {bound}"
+                    )
+                for histogram, value in zip(
+                    histograms, (tau, entry["in_flight"], entry["in_queue"]), strict=True
+                ):
                     histogram[value] += 1
             for member, _ in event["late"]:
                 ends.setdefault(member, []).append("late")
@@ -112,7 +122,9 @@ def _bound(cohorts: Cohorts) -> int:
     return cohorts.schedule.max_staleness
 
 
-def _cohort_problems(event: Event, cohorts: Cohorts, version: int, ids: list[int], failed: set[int]) -> list[str]:
+def _cohort_problems(
+    event: Event, cohorts: Cohorts, version: int, ids: list[int], failed: set[int]
+) -> list[str]:
     """Whether the cohort of the update from ``version`` is the one that the schedule prescribes."""
     size = cohorts.schedule.population if isinstance(cohorts, ControlledCohorts | NaturalCohorts) else 0
     if isinstance(cohorts, NaturalCohorts):
@@ -121,5 +133,7 @@ def _cohort_problems(event: Event, cohorts: Cohorts, version: int, ids: list[int
     due = cohort_at(version, {birth: cohorts.lags(birth) for birth in range(version + 1)})
     asked = [birth * size + position for birth, position in due]
     if sorted(ids) != sorted(member for member in asked if member not in failed):
-        return [f"event {event['n']}: the cohort of the update from version {version} is not the one asked for"]
+        return [
+            f"event {event['n']}: the cohort of the update from version {version} is not the one asked for"
+        ]
     return []

@@ -57,29 +57,54 @@ def _shared(method: str, table: Mapping[str, Any]) -> dict[str, Any]:
 def run(
     method: Annotated[str | None, typer.Option(help="Method: see `bench list`.")] = None,
     suite: Annotated[str | None, typer.Option(help="Task suite: see `bench list`.")] = None,
-    model: Annotated[str | None, typer.Option(help="'embedded', a folder, a finished run, or a hub name.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="'embedded', a folder, a finished run, or a hub name.")
+    ] = None,
     engine: Annotated[str | None, typer.Option(help="Inference engine: torch.")] = None,
-    config: Annotated[Path | None, typer.Option(help="Experiment file (TOML); the other options override it.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Run seed, from which every random stream is derived.")] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="Experiment file (TOML); the other options override it.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Run seed, from which every random stream is derived.")
+    ] = None,
     updates: Annotated[int | None, typer.Option(help="Updates to make.")] = None,
     population: Annotated[int | None, typer.Option(help="Measurements per update.")] = None,
     tasks_per_member: Annotated[int | None, typer.Option(help="Training tasks per member.")] = None,
     sigma: Annotated[float | None, typer.Option(help="Standard deviation of the perturbation.")] = None,
     alpha: Annotated[float | None, typer.Option(help="Step size.")] = None,
-    delay: Annotated[int | None, typer.Option(help="Controlled schedule: updates by which held-back measurements are late.")] = None,
-    delay_fraction: Annotated[float | None, typer.Option(help="Share of the measurements held back (0.1).")] = None,
+    delay: Annotated[
+        int | None,
+        typer.Option(help="Controlled schedule: updates by which held-back measurements are late."),
+    ] = None,
+    delay_fraction: Annotated[
+        float | None, typer.Option(help="Share of the measurements held back (0.1).")
+    ] = None,
     max_staleness: Annotated[int | None, typer.Option(help="Natural asynchrony: the bound S.")] = None,
     workers: Annotated[int | None, typer.Option(help="Worker processes (one per core).")] = None,
-    sandbox: Annotated[str | None, typer.Option(help="auto, bubblewrap, docker or unsafe-local (terminal suite).")] = None,
-    eval_seeds: Annotated[int | None, typer.Option(help="Sampled evaluation passes (a greedy one is always made).")] = None,
+    sandbox: Annotated[
+        str | None, typer.Option(help="auto, bubblewrap, docker or unsafe-local (terminal suite).")
+    ] = None,
+    eval_seeds: Annotated[
+        int | None, typer.Option(help="Sampled evaluation passes (a greedy one is always made).")
+    ] = None,
     out_dir: Annotated[Path | None, typer.Option("--out", help="Run directory to make.")] = None,
-    resume: Annotated[Path | None, typer.Option(help="Run directory to continue; takes no other option.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done; write nothing.")] = False,
+    resume: Annotated[
+        Path | None, typer.Option(help="Run directory to continue; takes no other option.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would be done; write nothing.")
+    ] = False,
 ) -> None:
     """Train, evaluate on held-out tasks before and after, and record everything in a run directory."""
     over: dict[str, Any] = {}
     _set(over, "seed", seed)
-    tables: dict[str, dict[str, Any]] = {"method": {}, "suite": {}, "policy": {}, "workers": {}, "evaluation": {}}
+    tables: dict[str, dict[str, Any]] = {
+        "method": {},
+        "suite": {},
+        "policy": {},
+        "workers": {},
+        "evaluation": {},
+    }
     for key, value in (
         ("name", method),
         ("updates", updates),
@@ -101,7 +126,9 @@ def run(
     over.update({name: table for name, table in tables.items() if table})
     if resume is not None:
         if over or config or out_dir or dry_run:
-            raise RequestError("--resume continues a run with its own settings; accepted: --resume DIR and no other option")
+            raise RequestError(
+                "--resume continues a run with its own settings; accepted: --resume DIR and no other option"
+            )
         _resume(resume)
         return
     experiment = _experiment(config, over)
@@ -200,7 +227,11 @@ def _print_arms(arms: list[Any]) -> None:
 
     table = Table(title="held-out success, 95 % intervals clustered by task", title_justify="left")
     for column in COLUMNS:
-        table.add_column(column, justify="left" if column in ("run", "arm", "split", "decoding") else "right", overflow="fold")
+        table.add_column(
+            column,
+            justify="left" if column in ("run", "arm", "split", "decoding") else "right",
+            overflow="fold",
+        )
     for row in rows(arms):
         table.add_row(*row)
     out.print(table)
@@ -208,7 +239,9 @@ def _print_arms(arms: list[Any]) -> None:
 
 @app.command()
 def report(
-    runs: Annotated[list[Path] | None, typer.Argument(help="Run directories; by default all under results/runs.")] = None,
+    runs: Annotated[
+        list[Path] | None, typer.Argument(help="Run directories; by default all under results/runs.")
+    ] = None,
     out_dir: Annotated[Path, typer.Option("--out", help="Folder for the tables.")] = RUNS / "report",
 ) -> None:
     """Print the table of held-out results and write it as LaTeX and Markdown, from run directories alone."""
@@ -225,7 +258,9 @@ def report(
     try:
         out_dir.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise RequestError(f"--out {out_dir}: cannot be written ({error.strerror}); accepted: a folder that can") from error
+        raise RequestError(
+            f"--out {out_dir}: cannot be written ({error.strerror}); accepted: a folder that can"
+        ) from error
     files.write_text(out_dir / "results.tex", latex(arms))
     files.write_text(out_dir / "results.md", markdown(arms))
     out.print(f"written: {out_dir / 'results.tex'}, {out_dir / 'results.md'}", highlight=False)
@@ -234,14 +269,22 @@ def report(
 @app.command("eval")
 def evaluate(
     model: Annotated[str, typer.Option(help="A finished run, a model folder, 'embedded', or a hub name.")],
-    suite: Annotated[str | None, typer.Option(help="Task suite; by default the run's, else terminal.")] = None,
-    split: Annotated[list[str] | None, typer.Option(help="Splits to evaluate (heldout); may be repeated.")] = None,
+    suite: Annotated[
+        str | None, typer.Option(help="Task suite; by default the run's, else terminal.")
+    ] = None,
+    split: Annotated[
+        list[str] | None, typer.Option(help="Splits to evaluate (heldout); may be repeated.")
+    ] = None,
     eval_seeds: Annotated[int, typer.Option(help="Sampled passes beside the greedy one.")] = 3,
     seed: Annotated[int, typer.Option(help="Seed of the decoding streams.")] = 0,
     limit: Annotated[int | None, typer.Option(help="At most so many tasks of each split.")] = None,
     workers: Annotated[int | None, typer.Option(help="Worker processes (one per core).")] = None,
-    sandbox: Annotated[str | None, typer.Option(help="auto, bubblewrap, docker or unsafe-local (terminal suite).")] = None,
-    rows_file: Annotated[Path | None, typer.Option("--out", help="Write a row per episode to this JSONL file.")] = None,
+    sandbox: Annotated[
+        str | None, typer.Option(help="auto, bubblewrap, docker or unsafe-local (terminal suite).")
+    ] = None,
+    rows_file: Annotated[
+        Path | None, typer.Option("--out", help="Write a row per episode to this JSONL file.")
+    ] = None,
 ) -> None:
     """Evaluate any policy or finished run on held-out tasks, as `bench run` does."""
     from harness import files, scoring
@@ -264,7 +307,9 @@ def evaluate(
         raw["workers"] = {"count": workers}
     experiment = _experiment(None, raw)
     with out.status("evaluating") as status:
-        rows = evaluate_model(experiment, lambda done, total: status.update(f"evaluated {done} of {total} episodes"))
+        rows = evaluate_model(
+            experiment, lambda done, total: status.update(f"evaluated {done} of {total} episodes")
+        )
     table_out = Table("split", "decoding", "success, %", "score, %", "tasks", "seeds", "episodes", "missing")
     for part in dict.fromkeys(row["split"] for row in rows):
         mine = [row for row in rows if row["split"] == part]
@@ -293,10 +338,14 @@ def show(run_dir: Annotated[Path, typer.Argument(metavar="RUN")], task: str) -> 
     from harness.rundir import RunDirectory
 
     found = [
-        (name, item) for name, item in RunDirectory.existing(run_dir).read_trajectories() if item["task"] == task
+        (name, item)
+        for name, item in RunDirectory.existing(run_dir).read_trajectories()
+        if item["task"] == task
     ]
     if not found:
-        raise RequestError(f"{run_dir}: no trajectory of task {task!r} is kept; accepted: a task id from eval/*.jsonl")
+        raise RequestError(
+            f"{run_dir}: no trajectory of task {task!r} is kept; accepted: a task id from eval/*.jsonl"
+        )
     for name, item in found:
         how = item.get("decoding", "training")
         seed = item.get("evaluation_seed")
@@ -343,7 +392,9 @@ def replay(
     if save is not None:
         master.save(save)
     if result.mismatch is not None:
-        raise CheckFailed(f"{run_dir}: the weights of version {result.mismatch} differ from what the run recorded")
+        raise CheckFailed(
+            f"{run_dir}: the weights of version {result.mismatch} differ from what the run recorded"
+        )
     out.print(f"all {result.checked} recorded hashes agree", highlight=False)
 
 
@@ -360,18 +411,27 @@ def list_(what: Annotated[str, typer.Argument(help="all, suites or methods.")] =
             continue
         for name in registry.available(group):
             cls = registry.suite_class(name) if title == "suites" else registry.method_class(name)
-            out.print(f"[bold]{title[:-1]} {name}[/bold]  {(cls.__doc__ or '').strip().splitlines()[0]}", highlight=False)
+            out.print(
+                f"[bold]{title[:-1]} {name}[/bold]  {(cls.__doc__ or '').strip().splitlines()[0]}",
+                highlight=False,
+            )
             if getattr(cls, "source", None):
                 out.print(f"  source: {cls.source}", highlight=False)
             for key, field in cls.Settings.model_fields.items():
                 described = f"  {field.description}" if field.description else ""
-                out.print(f"  {key} = {field.get_default(call_default_factory=True)!r}{described}", highlight=False, markup=False)
+                out.print(
+                    f"  {key} = {field.get_default(call_default_factory=True)!r}{described}",
+                    highlight=False,
+                    markup=False,
+                )
 
 
 @app.command("warm-start")
 def warm_start(
     suite: Annotated[str, typer.Option(help="Task suite whose embedded policy is to be made.")] = "terminal",
-    out_dir: Annotated[Path | None, typer.Option("--out", help="Folder to write; by default the suite's own.")] = None,
+    out_dir: Annotated[
+        Path | None, typer.Option("--out", help="Folder to write; by default the suite's own.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of weights, demonstrations and batches.")] = 0,
 ) -> None:
     """Make a suite's embedded policy from scratch: tokenizer, demonstrations, behaviour cloning, evaluation, model card."""

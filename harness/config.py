@@ -145,14 +145,22 @@ def explain(error: ValidationError, source: str, table: str) -> RequestError:
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
         model = error.title
-        return RequestError(f"{source}: {where} is not a setting ({model}); accepted: the settings that `bench list` shows")
-    shown = "" if first["type"] == "missing" or "ctx" in first and "error" in first["ctx"] else f" = {first['input']!r}"
+        return RequestError(
+            f"{source}: {where} is not a setting ({model}); accepted: the settings that `bench list` shows"
+        )
+    shown = (
+        ""
+        if first["type"] == "missing" or ("ctx" in first and "error" in first["ctx"])
+        else f" = {first['input']!r}"
+    )
     return RequestError(f"{source}: {where}{shown}: {message}")
 
 
 def _settings(source: str, table: str, raw: Any, default: str, load: Any) -> tuple[str, Any]:
     if not isinstance(raw, Mapping):
-        raise RequestError(f"{source}: {table} = {raw!r}; accepted: a table with a name, such as name = {default!r}")
+        raise RequestError(
+            f"{source}: {table} = {raw!r}; accepted: a table with a name, such as name = {default!r}"
+        )
     values = dict(raw)
     name = str(values.pop("name", default))
     try:
@@ -169,7 +177,9 @@ def experiment(raw: Mapping[str, Any], source: str) -> Experiment:
     """Validate the content of an experiment file. ``source`` names it in errors. Raises RequestError."""
     values = dict(raw)
     suite_name, suite = _settings(source, "suite", values.pop("suite", {}), "terminal", registry.suite_class)
-    method_name, method = _settings(source, "method", values.pop("method", {}), "async-es", registry.method_class)
+    method_name, method = _settings(
+        source, "method", values.pop("method", {}), "async-es", registry.method_class
+    )
     try:
         return Experiment(
             suite_name=suite_name, suite=suite, method_name=method_name, method=method, **values

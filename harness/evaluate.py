@@ -24,7 +24,9 @@ def evaluate_model(experiment: Experiment, advance: Callable[[int, int], None]) 
     table = experiment.evaluation
     for split in table.splits:
         if split not in suite.splits():
-            raise RequestError(f"--split {split}: not a split of {experiment.suite_name}; accepted: {', '.join(suite.splits())}")
+            raise RequestError(
+                f"--split {split}: not a split of {experiment.suite_name}; accepted: {', '.join(suite.splits())}"
+            )
     plan = [
         (which, job)
         for split in table.splits
@@ -42,4 +44,6 @@ def evaluate_model(experiment: Experiment, advance: Callable[[int, int], None]) 
     with LocalWorkers(experiment) as workers:
         workers.wait_until_ready()
         played = evaluation.play(workers, plan, elsewhere=_unexpected, advance=count)
-    return [evaluation.row(trajectory, which) for which, trajectories in played for trajectory in trajectories]
+    return [
+        evaluation.row(trajectory, which) for which, trajectories in played for trajectory in trajectories
+    ]

@@ -52,7 +52,10 @@ def jobs(table: EvaluationTable, version: int, which: Pass, indices: Sequence[in
             split=which.split,
             task_indices=tuple(indices[start : start + table.concurrency]),
             temperature=0.0 if which.evaluation_seed is None else table.temperature,
-            stream_name=("evaluation", which.evaluation_seed if which.evaluation_seed is not None else "greedy"),
+            stream_name=(
+                "evaluation",
+                which.evaluation_seed if which.evaluation_seed is not None else "greedy",
+            ),
         )
         for start in range(0, len(indices), table.concurrency)
     ]

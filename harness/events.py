@@ -51,7 +51,9 @@ def _read(path: Path) -> tuple[list[Event], int]:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise RequestError(f"{path}: cannot be read ({error.strerror}); accepted: the event log of a run") from error
+        raise RequestError(
+            f"{path}: cannot be read ({error.strerror}); accepted: the event log of a run"
+        ) from error
     events: list[Event] = []
     good = 0
     lines = data.split(b"\n")

@@ -12,7 +12,18 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("async-es-bench", "torch", "transformers", "tokenizers", "safetensors", "numpy", "numba", "scipy", "vllm", "ray")
+PACKAGES = (
+    "async-es-bench",
+    "torch",
+    "transformers",
+    "tokenizers",
+    "safetensors",
+    "numpy",
+    "numba",
+    "scipy",
+    "vllm",
+    "ray",
+)
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
@@ -29,7 +40,10 @@ def code_version() -> dict[str, Any]:
     if _git(folder, "ls-files", "--error-unmatch", "manifest.py") is None:
         return {"commit": None, "dirty": None}
     status = _git(folder.parent, "status", "--porcelain")
-    return {"commit": _git(folder, "rev-parse", "HEAD"), "dirty": bool(status) if status is not None else None}
+    return {
+        "commit": _git(folder, "rev-parse", "HEAD"),
+        "dirty": bool(status) if status is not None else None,
+    }
 
 
 def package_versions() -> dict[str, str]:
@@ -46,7 +60,11 @@ def hardware() -> dict[str, Any]:
     model = platform.processor() or platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
-        names = [line.split(":", 1)[1].strip() for line in cpuinfo.read_text().splitlines() if line.startswith("model name")]
+        names = [
+            line.split(":", 1)[1].strip()
+            for line in cpuinfo.read_text().splitlines()
+            if line.startswith("model name")
+        ]
         model = names[0] if names else model
     pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     facts: dict[str, Any] = {

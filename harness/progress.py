@@ -5,7 +5,15 @@ from __future__ import annotations
 import time
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from harness.events import Event
 
@@ -55,10 +63,16 @@ class RunProgress:
             mean = event["fitness_mean"]
             ages = [entry["staleness"] for entry in event["cohort"]]
             stale = f", staleness up to {max(ages)}" if ages and max(ages) else ""
-            fitness = "no measurement due" if mean is None else f"fitness {mean:.3f} ± {event['fitness_std']:.3f}"
-            self._say(f"update {event['version']:>3}/{self._updates}: {fitness} ({len(ages)} measurements{stale})")
+            fitness = (
+                "no measurement due" if mean is None else f"fitness {mean:.3f} ± {event['fitness_std']:.3f}"
+            )
+            self._say(
+                f"update {event['version']:>3}/{self._updates}: {fitness} ({len(ages)} measurements{stale})"
+            )
         elif kind == "evaluated":
-            shares = ", ".join(f"{name} {100 * value:.1f} %" for name, value in event["success"].items() if value is not None)
+            shares = ", ".join(
+                f"{name} {100 * value:.1f} %" for name, value in event["success"].items() if value is not None
+            )
             label = event["file"].removesuffix(".jsonl")
             self._say(f"[bold]held-out {label}[/bold]: {shares} ({event['rows']} episodes)")
         elif kind == "failed":

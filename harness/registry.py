@@ -19,7 +19,9 @@ def available(group: str) -> dict[str, EntryPoint]:
 def _load(group: str, kind: str, name: str) -> Any:
     points = available(group)
     if name not in points:
-        raise RequestError(f"{kind} {name!r} is not known; accepted: {', '.join(points) or 'none is installed'}")
+        raise RequestError(
+            f"{kind} {name!r} is not known; accepted: {', '.join(points) or 'none is installed'}"
+        )
     try:
         return points[name].load()
     except (ImportError, AttributeError) as error:

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from harness import streams
 from harness.errors import InfrastructureError
@@ -100,7 +100,9 @@ class _Continuous:
         return None
 
 
-def _next_prompt(policy: Policy, messages: list[Message], previous: list[Message] | None, turns: list[Turn]) -> tuple[int, ...]:
+def _next_prompt(
+    policy: Policy, messages: list[Message], previous: list[Message] | None, turns: list[Turn]
+) -> tuple[int, ...]:
     """Prompt of the next reply: sampled tokens are kept where the conversation only grew, else all is tokenised afresh."""
     if previous is not None and turns:
         last = turns[-1]
@@ -133,7 +135,9 @@ async def _attempt(
             prompt_ids=prompt,
             max_new_tokens=agent.max_new_tokens,
             temperature=decoding.temperature,
-            seed=streams.derive(decoding.run_seed, "decode", *decoding.stream_name, task.task_id, repetition, len(turns))
+            seed=streams.derive(
+                decoding.run_seed, "decode", *decoding.stream_name, task.task_id, repetition, len(turns)
+            )
             if decoding.temperature > 0
             else 0,
         )
@@ -146,7 +150,11 @@ async def _attempt(
         if truncated:
             final = await environment.truncate()
             result = StepResult(
-                result.observation, result.reward + final.reward, True, result.invalid, {**result.info, **final.info}
+                result.observation,
+                result.reward + final.reward,
+                True,
+                result.invalid,
+                {**result.info, **final.info},
             )
         environment_s = time.perf_counter() - started
         turns.append(
@@ -259,7 +267,9 @@ async def run_episodes(
     async def one(index: int, engine: _Lockstep | _Continuous) -> Trajectory:
         task = tasks[index]
         seed = streams.derive(decoding.run_seed, "environment", *decoding.stream_name, task.task_id)
-        trajectory = await _episode(index, task, seed, policy, engine, agent, source, decoding, repetitions[index], attempts)
+        trajectory = await _episode(
+            index, task, seed, policy, engine, agent, source, decoding, repetitions[index], attempts
+        )
         if on_done is not None:
             on_done(trajectory)
         return trajectory
@@ -280,9 +290,9 @@ async def run_episodes(
     return await _gather([gated(index) for index in range(len(tasks))])
 
 
-async def _gather(coroutines: Sequence[object]) -> list[Trajectory]:
+async def _gather(coroutines: Sequence[Coroutine[Any, Any, Trajectory]]) -> list[Trajectory]:
     """Like asyncio.gather, but the first exception cancels the rest and is raised as itself."""
-    jobs = [asyncio.ensure_future(c) for c in coroutines]  # type: ignore[arg-type,var-annotated]
+    jobs = [asyncio.ensure_future(c) for c in coroutines]
     try:
         return list(await asyncio.gather(*jobs))
     except BaseException:

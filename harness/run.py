@@ -97,7 +97,10 @@ class Run:
 
     def keep(self, version: int, trajectories: Sequence[Trajectory], **labels: Any) -> None:
         """Remember training episodes until the update that :meth:`flush_trajectories` writes them with."""
-        records = [trajectory_record(trajectory, version=version, split="train", **labels) for trajectory in trajectories]
+        records = [
+            trajectory_record(trajectory, version=version, split="train", **labels)
+            for trajectory in trajectories
+        ]
         self._kept.setdefault(version, []).extend(records)
 
     def flush_trajectories(self) -> None:
@@ -123,7 +126,9 @@ class Run:
             indices = evaluation.spread(len(self._suite.tasks(split)), table.limit)
             self._evaluate(split, indices, evaluation.passes(table, split), "")
 
-    def _evaluate(self, split: str, indices: Sequence[int], wanted: Sequence[evaluation.Pass], label: str) -> None:
+    def _evaluate(
+        self, split: str, indices: Sequence[int], wanted: Sequence[evaluation.Pass], label: str
+    ) -> None:
         name = f"v{self.version:06d}-{split}{label}"
         file = f"{name}.jsonl"
         if any(event["file"] == file for event in self.log.of("evaluated")):
@@ -163,7 +168,9 @@ def updates_of(log: Sequence[Event]) -> list[Update]:
     """The seed log: the update of each version, from ``updated`` events."""
     return [
         Update(
-            tuple(UpdateTerm(entry["noise"], entry["sign"], entry["coefficient"]) for entry in event["cohort"]),
+            tuple(
+                UpdateTerm(entry["noise"], entry["sign"], entry["coefficient"]) for entry in event["cohort"]
+            ),
             event["alpha"],
         )
         for event in log
@@ -210,7 +217,11 @@ def start(
     directory that :func:`resume` continues."""
     suite: Suite = registry.suite_class(experiment.suite_name)(experiment.suite)
     facts = manifest(
-        experiment.sha256(), experiment.seed, suite.manifest(), model_source(experiment.policy, suite), command
+        experiment.sha256(),
+        experiment.seed,
+        suite.manifest(),
+        model_source(experiment.policy, suite),
+        command,
     )
     load_policy(experiment.policy, suite)
     directory = RunDirectory.create(out, experiment, facts)
@@ -290,6 +301,8 @@ def _execute(
             method.train(run)
             run.evaluate_fully()
             master.save(directory.final)
-            log.append("run_finished", version=run.version, weights_sha256=master.sha256(), totals=totals(log.events))
+            log.append(
+                "run_finished", version=run.version, weights_sha256=master.sha256(), totals=totals(log.events)
+            )
     finally:
         log.close()

@@ -1,11 +1,11 @@
 """A run directory: self-contained, and all that reports, audits and replays ever read.
 
-    config.toml              the experiment, resolved
-    manifest.json            what it was made with (harness.manifest)
-    events.jsonl             the event log, which is also the checkpoint (harness.events)
-    eval/*.jsonl             a row per task and evaluation pass (harness.evaluation)
-    trajectories/*.jsonl.gz  episodes turn by turn
-    final.safetensors        fp32 weights after the last update
+config.toml              the experiment, resolved
+manifest.json            what it was made with (harness.manifest)
+events.jsonl             the event log, which is also the checkpoint (harness.events)
+eval/*.jsonl             a row per task and evaluation pass (harness.evaluation)
+trajectories/*.jsonl.gz  episodes turn by turn
+final.safetensors        fp32 weights after the last update
 """
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ class RunDirectory:
             for folder in made:
                 shutil.rmtree(folder, ignore_errors=True)
             reason = error.strerror if isinstance(error, OSError) else str(error)
-            raise RequestError(f"--out {path}: cannot be written ({reason}); accepted: a folder that can") from error
+            raise RequestError(
+                f"--out {path}: cannot be written ({reason}); accepted: a folder that can"
+            ) from error
         return run
 
     def remove(self) -> None:
@@ -82,7 +84,9 @@ class RunDirectory:
         except OSError:
             self._lock.close()
             self._lock = None
-            raise RequestError(f"{self.path}: another process is running this run; wait for it or stop it") from None
+            raise RequestError(
+                f"{self.path}: another process is running this run; wait for it or stop it"
+            ) from None
 
     def unlock(self) -> None:
         if self._lock is not None:
@@ -107,7 +111,9 @@ class RunDirectory:
         return list(_json_lines(self.evaluations / name))
 
     def write_rows(self, name: str, rows: Iterable[dict[str, Any]]) -> None:
-        files.write_text(self.evaluations / name, "".join(json.dumps(row, sort_keys=True) + "\n" for row in rows))
+        files.write_text(
+            self.evaluations / name, "".join(json.dumps(row, sort_keys=True) + "\n" for row in rows)
+        )
 
     def write_trajectories(self, name: str, items: Iterable[dict[str, Any]]) -> None:
         data = "".join(json.dumps(item) + "\n" for item in items).encode()

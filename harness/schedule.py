@@ -13,7 +13,7 @@ controlled, lag d         consumed by exactly the update that starts from b + d
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -146,7 +146,9 @@ class NaturalSchedule:
         """Whether a measurement can no longer be consumed by an update from ``version``."""
         return staleness(version, birth) > self.max_staleness
 
-    def take(self, version: int, queue: Sequence[tuple[int, int]]) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    def take(
+        self, version: int, queue: Sequence[tuple[int, int]]
+    ) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
         """``(cohort, dropped)`` from a queue of ``(birth, member id)``: oldest first, by birth and then member id.
 
         Nothing is dropped with ``late = "wait"``: the bound then holds by :meth:`may_update`.

@@ -57,7 +57,9 @@ class Score:
 def wilson(successes: float, trials: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
     """Wilson's score interval for a proportion (E. B. Wilson, 1927)."""
     if trials < 1 or not 0 <= successes <= trials:
-        raise ValueError(f"wilson needs 0 <= successes <= trials and trials >= 1, not {successes} of {trials}")
+        raise ValueError(
+            f"wilson needs 0 <= successes <= trials and trials >= 1, not {successes} of {trials}"
+        )
     z = float(stats.norm.ppf(0.5 + confidence / 2))
     p = successes / trials
     centre = (p + z * z / (2 * trials)) / (1 + z * z / trials)
@@ -123,7 +125,11 @@ def _interval(means: Sequence[float], seeds: int, binary: bool) -> Interval | No
 
 
 def outcomes(
-    rows: Iterable[Mapping[str, Any]], *, decoding: str, source: str, value: Literal["success", "return"] = "success"
+    rows: Iterable[Mapping[str, Any]],
+    *,
+    decoding: str,
+    source: str,
+    value: Literal["success", "return"] = "success",
 ) -> list[Outcome]:
     """Validate rows of an ``eval/*.jsonl`` and pick one decoding. Raises RequestError naming ``source`` and the row."""
     picked: list[Outcome] = []
@@ -132,13 +138,19 @@ def outcomes(
         try:
             task, seed, kind, got = row["task"], row["evaluation_seed"], row["decoding"], row[value]
         except KeyError as error:
-            raise RequestError(f"{source}: row {number} has no {error}; accepted: rows that `bench run` wrote") from None
+            raise RequestError(
+                f"{source}: row {number} has no {error}; accepted: rows that `bench run` wrote"
+            ) from None
         if kind != decoding:
             continue
         if (task, seed) in seen:
-            raise RequestError(f"{source}: row {number} repeats task {task!r} with evaluation_seed = {seed}; accepted: once each")
+            raise RequestError(
+                f"{source}: row {number} repeats task {task!r} with evaluation_seed = {seed}; accepted: once each"
+            )
         if got is not None and (isinstance(got, str) or not math.isfinite(got)):
-            raise RequestError(f"{source}: row {number}: {value} = {got!r}; accepted: a finite number, true, false or null")
+            raise RequestError(
+                f"{source}: row {number}: {value} = {got!r}; accepted: a finite number, true, false or null"
+            )
         seen.add((task, seed))
         picked.append(Outcome(task, seed, None if got is None else float(got)))
     return picked

@@ -40,7 +40,9 @@ def _finished_run(path: Path) -> RunDirectory | None:
     if not run.config.is_file():
         return None
     if not run.final.is_file():
-        raise RequestError(f"{path}: this run has no {run.final.name} yet; accepted: a finished run (bench run --resume {path})")
+        raise RequestError(
+            f"{path}: this run has no {run.final.name} yet; accepted: a finished run (bench run --resume {path})"
+        )
     return run
 
 

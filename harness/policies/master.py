@@ -92,7 +92,9 @@ class MasterWeights:
         """Take the master from a file that :meth:`save` wrote. Raises RequestError where names or shapes differ."""
         state = load_file(str(path))
         if sorted(state) != sorted(self._master):
-            raise RequestError(f"{path}: the parameter names are not this model's; accepted: weights of the same model")
+            raise RequestError(
+                f"{path}: the parameter names are not this model's; accepted: weights of the same model"
+            )
         for name, tensor in state.items():
             if tensor.shape != self._targets[name].shape:
                 raise RequestError(

@@ -81,7 +81,9 @@ class Evaluator:
 
     def _to_version(self, version: int) -> None:
         if version > len(self.updates):
-            raise InfrastructureError(f"a job wants version {version}, but only {len(self.updates)} updates have arrived")
+            raise InfrastructureError(
+                f"a job wants version {version}, but only {len(self.updates)} updates have arrived"
+            )
         if version < self.version:
             self.policy = load_policy(self.experiment.policy, self.suite)
             self.master = MasterWeights(self.policy.named_parameters(), self.experiment.seed)

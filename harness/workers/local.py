@@ -179,7 +179,9 @@ class LocalWorkers:
         code = worker.process.exitcode
         failures = worker.failures + (0 if worker.ready else 1)
         if failures >= ATTEMPTS:
-            raise InfrastructureError(f"worker {index} ended {failures} times while starting (exit status {code})")
+            raise InfrastructureError(
+                f"worker {index} ended {failures} times while starting (exit status {code})"
+            )
         self._workers[index] = self._start()
         self._workers[index].failures = failures
         if worker.job is None:
@@ -247,10 +249,10 @@ async def _serve(pipe: connection.Connection, experiment: Experiment) -> None:
 async def _next(loop: asyncio.AbstractEventLoop, pipe: connection.Connection) -> Any:
     """The next message; the loop stays free to start sandboxes ahead while it waits."""
     if not pipe.poll():
-        arrived = loop.create_future()
-        loop.add_reader(pipe.fileno(), lambda: arrived.done() or arrived.set_result(None))
+        arrived = asyncio.Event()
+        loop.add_reader(pipe.fileno(), arrived.set)
         try:
-            await arrived
+            await arrived.wait()
         finally:
             loop.remove_reader(pipe.fileno())
     return pipe.recv()

@@ -2,6 +2,7 @@
 # make lint  ruff, mypy, import-linter.                       make benchmark  prints the figures of speed.
 
 PYTHON ?= python3
+CONSTRAINTS ?= constraints.txt
 VENV := .venv
 BIN := $(VENV)/bin
 export OMP_NUM_THREADS := 1
@@ -12,12 +13,12 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 # A stamp per set of extras: it is remade only when what would be installed has changed.
-$(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e .
+$(VENV)/.installed: pyproject.toml $(CONSTRAINTS) | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet -c $(CONSTRAINTS) -e .
 	touch $@
 
-$(VENV)/.installed-test: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[test,lint]'
+$(VENV)/.installed-test: pyproject.toml $(CONSTRAINTS) | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet -c $(CONSTRAINTS) -e '.[test,lint]'
 	touch $@ $(VENV)/.installed
 
 install: $(VENV)/.installed

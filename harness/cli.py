@@ -426,25 +426,37 @@ def list_(what: Annotated[str, typer.Argument(help="all, suites or methods.")] =
                 )
 
 
-@app.command("warm-start")
-def warm_start(
-    suite: Annotated[str, typer.Option(help="Task suite whose embedded policy is to be made.")] = "terminal",
-    out_dir: Annotated[
-        Path | None, typer.Option("--out", help="Folder to write; by default the suite's own.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of weights, demonstrations and batches.")] = 0,
-) -> None:
-    """Make a suite's embedded policy from scratch: tokenizer, demonstrations, behaviour cloning, evaluation, model card."""
-    import importlib
+@app.command()
+def doctor() -> None:
+    """Probe this machine by running things: what works, and what to install for the rest."""
+    from harness import registry
+    from harness.doctor import machine
 
-    # The command belongs to the baselines, which the harness does not import: found by name, like every method.
-    module = importlib.import_module("baselines.warm_start")
-    module.command(suite, out_dir, seed, out)
+    probes = machine()
+    for name in registry.available(registry.SUITES):
+        probes += getattr(registry.suite_class(name), "probes", list)()
+    table = Table("what", "works", "detail", "to mend it")
+    for probe in probes:
+        table.add_row(probe.name, "[green]yes[/green]" if probe.works else "[yellow]no[/yellow]", probe.detail, probe.remedy)
+    out.print(table)
+
+
+def _mount(arguments: list[str]) -> None:
+    """Add the commands that packages bring: the one asked for, or all of them for the help text."""
+    from harness import registry
+
+    names = registry.available(registry.COMMANDS)
+    core = {command.name or getattr(command.callback, "__name__", "") for command in app.registered_commands}
+    wanted = arguments[0] if arguments else ""
+    for name in names:
+        if wanted == name or wanted not in core:
+            app.add_typer(registry.command_app(name), name=name)
 
 
 def main() -> None:
     """Entry point of the console script ``bench``."""
     try:
+        _mount(sys.argv[1:])
         app(standalone_mode=False)
     except BenchError as error:
         err.print(f"bench: {error}", highlight=False, markup=False, soft_wrap=True)

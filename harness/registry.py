@@ -1,4 +1,4 @@
-"""Suites and methods, found through entry points: the ones of this repository and any installed package's alike."""
+"""Suites, methods and further commands, found through entry points: this repository's and any installed package's alike."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from harness.errors import RequestError
 
 SUITES = "bench.suites"
 METHODS = "bench.methods"
+COMMANDS = "bench.commands"
 
 
 def available(group: str) -> dict[str, EntryPoint]:
@@ -36,3 +37,8 @@ def suite_class(name: str) -> Any:
 def method_class(name: str) -> Any:
     """The class of a method (see ``harness.run.Method``)."""
     return _load(METHODS, "method", name)
+
+
+def command_app(name: str) -> Any:
+    """The typer app that ``bench NAME`` runs."""
+    return _load(COMMANDS, "command", name)

@@ -24,9 +24,7 @@ You may think first between <think> and </think>. Then answer with exactly one o
 After a command you are shown its exit code and its output. Programs that wait for input do not work here.
 Answer <action>done</action> only after you have checked that the task is solved."""
 
-REMINDER = (
-    "That reply could not be used. Answer with exactly one <command>...</command> or with <action>done</action>."
-)
+REMINDER = "That reply could not be used. Answer with exactly one <command>...</command> or with <action>done</action>."
 
 _COMMAND = re.compile(r"<command>(.*?)</command>", re.DOTALL)
 _DONE = re.compile(r"<action>\s*done\s*</action>")

@@ -44,7 +44,11 @@ class TerminalEnvironment:
             observe(result, self._timeout_s),
             0.0,
             False,
-            info={"exit_code": result.exit_code, "timed_out": result.timed_out, "command_s": result.duration_s},
+            info={
+                "exit_code": result.exit_code,
+                "timed_out": result.timed_out,
+                "command_s": result.duration_s,
+            },
         )
 
     async def truncate(self) -> StepResult:

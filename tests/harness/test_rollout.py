@@ -67,12 +67,9 @@ class Counting:
         await asyncio.sleep(0.001 * (5 - self.task.length % 5))
         self.steps += 1
         fault = self.source.faults.get((self.task.task_id, self.steps))
-        if fault:
-            if not fault[1]:
-                raise fault[0]
+        if fault and fault[1]:
             fault[1] -= 1
-            if fault[1] >= 0:
-                raise fault[0]
+            raise fault[0]
         done = self.steps >= self.task.length
         return StepResult(Observation(f"saw {self.steps}"), 0.5 if done else 0.0, done, info={"success": done})
 
@@ -157,7 +154,7 @@ def test_an_infrastructure_failure_for_good_is_missing_data_not_a_zero():
 
 
 def test_a_defective_environment_stops_everything():
-    source = Source({("b", 1): [EnvironmentFault("checker is broken"), 0]})
+    source = Source({("b", 1): [EnvironmentFault("checker is broken"), 1]})
     with pytest.raises(EnvironmentFault, match="checker is broken"):
         play(Echo(), source, [FakeTask("a", 2), FakeTask("b", 2)])
     assert source.closed == 2

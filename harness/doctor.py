@@ -24,12 +24,21 @@ def machine() -> list[Probe]:
     import torch
 
     version = ".".join(map(str, sys.version_info[:3]))
-    gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())] if torch.cuda.is_available() else []
+    gpus = (
+        [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+        if torch.cuda.is_available()
+        else []
+    )
     probes = [
         Probe("python", sys.version_info >= (3, 11), version, "Python 3.11 or newer"),
         Probe("cores", True, f"{available_cores()} (one worker each by default)"),
         Probe("torch", _multiplies(), torch.__version__, "pip install torch"),
-        Probe("gpu", bool(gpus), ", ".join(gpus) or "none: the embedded policy runs on the CPU", "" if gpus else "a CUDA build of torch and a GPU"),
+        Probe(
+            "gpu",
+            bool(gpus),
+            ", ".join(gpus) or "none: the embedded policy runs on the CPU",
+            "" if gpus else "a CUDA build of torch and a GPU",
+        ),
     ]
     for name, what in (("vllm", "serves large models"), ("ray", "spreads workers over machines")):
         there = importlib.util.find_spec(name) is not None

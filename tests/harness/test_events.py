@@ -64,7 +64,7 @@ def test_a_full_disk_is_an_infrastructure_error_that_says_how_to_go_on(tmp_path)
     log = EventLog.__new__(EventLog)
     log.path, log.events, log.dropped_bytes = tmp_path / "events.jsonl", [], 0
     log._clock, log._listen = (lambda: 0.0), (lambda event: None)
-    log._file = open("/dev/full", "ab", buffering=0)
+    log._file = open("/dev/full", "ab", buffering=0)  # noqa: SIM115
     with pytest.raises(InfrastructureError, match="--resume"):
         log.append("finished", member=1)
     assert log.events == []

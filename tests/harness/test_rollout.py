@@ -71,7 +71,9 @@ class Counting:
             fault[1] -= 1
             raise fault[0]
         done = self.steps >= self.task.length
-        return StepResult(Observation(f"saw {self.steps}"), 0.5 if done else 0.0, done, info={"success": done})
+        return StepResult(
+            Observation(f"saw {self.steps}"), 0.5 if done else 0.0, done, info={"success": done}
+        )
 
     async def truncate(self):
         return StepResult(Observation(""), 0.25, True, info={"success": False})
@@ -95,7 +97,9 @@ AGENT = ChatAgent(parser=lambda reply: Action("command", reply), max_turns=6, ma
 
 def play(policy, source, tasks, concurrency=8, **kwargs):
     return asyncio.run(
-        run_episodes(policy, AGENT, source, tasks, Decoding(1.0, 0, ("t",)), concurrency=concurrency, **kwargs)
+        run_episodes(
+            policy, AGENT, source, tasks, Decoding(1.0, 0, ("t",)), concurrency=concurrency, **kwargs
+        )
     )
 
 
@@ -121,7 +125,12 @@ def test_the_next_prompt_keeps_the_sampled_tokens():
     policy = Echo()
     (got,) = play(policy, Source(), [FakeTask("a", 2)])
     first, second = got.turns
-    assert second.prompt_ids == (*first.prompt_ids, *first.token_ids, *Letters().first_prompt([]), *map(ord, "u:saw 1;"))
+    assert second.prompt_ids == (
+        *first.prompt_ids,
+        *first.token_ids,
+        *Letters().first_prompt([]),
+        *map(ord, "u:saw 1;"),
+    )
 
 
 def test_the_turn_limit_ends_an_episode_with_the_score_of_its_state():

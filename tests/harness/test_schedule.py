@@ -32,7 +32,14 @@ def test_an_update_cannot_consume_the_future():
 
 @pytest.mark.parametrize(
     ("population", "fraction", "pair", "held"),
-    [(30, 0.1, False, 3), (32, 0.1, False, 3), (32, 0.1, True, 4), (32, 1.0, True, 32), (32, 0.0, True, 0), (10, 0.25, False, 2)],
+    [
+        (30, 0.1, False, 3),
+        (32, 0.1, False, 3),
+        (32, 0.1, True, 4),
+        (32, 1.0, True, 32),
+        (32, 0.0, True, 0),
+        (10, 0.25, False, 2),
+    ],
 )
 def test_the_number_held_back_is_the_rounded_share_in_whole_pairs(population, fraction, pair, held):
     schedule = ControlledSchedule(population, 4, fraction, pair=pair)
@@ -58,7 +65,9 @@ def test_lag_laws_have_their_means_and_bounds():
     assert np.mean(uniform) == pytest.approx(3.0, abs=0.2)
     geometric = ControlledSchedule(4000, 3, 1.0, "geometric", truncation=40).lags(np.random.default_rng(1))
     assert np.mean(geometric) == pytest.approx(3.0, abs=0.25)
-    assert max(ControlledSchedule(4000, 3, 1.0, "geometric", truncation=5).lags(np.random.default_rng(1))) == 5
+    assert (
+        max(ControlledSchedule(4000, 3, 1.0, "geometric", truncation=5).lags(np.random.default_rng(1))) == 5
+    )
 
 
 def drive(cohorts, updates: int, workers: int, order: random.Random, fail: float = 0.0):
@@ -146,7 +155,9 @@ def test_two_stragglers_of_one_version_cannot_fall_due_together():
 def test_async_0_consumes_exactly_what_sync_consumes(population, workers, seed):
     natural = drive(NaturalCohorts(NaturalSchedule(population, 0)), 6, workers, random.Random(seed))
     sync = drive(ControlledCohorts(ControlledSchedule(population), 0), 6, workers, random.Random(seed + 1))
-    assert [[m for m, _, _ in cohort] for cohort in natural[0]] == [[m for m, _, _ in cohort] for cohort in sync[0]]
+    assert [[m for m, _, _ in cohort] for cohort in natural[0]] == [
+        [m for m, _, _ in cohort] for cohort in sync[0]
+    ]
     assert [m for m, _, _ in sync[0][2]] == list(range(2 * population, 3 * population))
 
 
@@ -201,7 +212,9 @@ def test_who_is_held_back_depends_on_the_run_seed_only():
 
 
 def test_zscores_worked_by_hand():
-    assert zscores([1.0, 2.0, 3.0, 4.0]) == pytest.approx([-1.3416407, -0.4472136, 0.4472136, 1.3416407], abs=1e-6)
+    assert zscores([1.0, 2.0, 3.0, 4.0]) == pytest.approx(
+        [-1.3416407, -0.4472136, 0.4472136, 1.3416407], abs=1e-6
+    )
     assert zscores([0.3, 0.3, 0.3]) == [0.0, 0.0, 0.0]
 
 
@@ -225,4 +238,14 @@ def test_normalisation_by_task_removes_how_hard_a_task_is():
 
 def test_streams_are_independent_of_order_and_told_apart_by_type():
     assert streams.derive(0, "a", 1) == streams.derive(0, "a", 1)
-    assert len({streams.derive(0, "a", 1), streams.derive(0, "a", "1"), streams.derive(0, "a1"), streams.derive(1, "a", 1)}) == 4
+    assert (
+        len(
+            {
+                streams.derive(0, "a", 1),
+                streams.derive(0, "a", "1"),
+                streams.derive(0, "a1"),
+                streams.derive(1, "a", 1),
+            }
+        )
+        == 4
+    )

@@ -45,7 +45,13 @@ def test_one_seed_or_an_arm_at_0_or_100_percent_gets_wilson():
 
 
 def test_infrastructure_failures_are_missing_and_bounded_never_zero():
-    rows = [Outcome("a", 0, 1.0), Outcome("a", 1, None), Outcome("b", 0, 1.0), Outcome("b", 1, 0.0), Outcome("c", 0, None)]
+    rows = [
+        Outcome("a", 0, 1.0),
+        Outcome("a", 1, None),
+        Outcome("b", 0, 1.0),
+        Outcome("b", 1, 0.0),
+        Outcome("c", 0, None),
+    ]
     got = score(rows)
     assert got.mean == 0.75
     assert got.missing == 2
@@ -59,7 +65,13 @@ def test_nothing_measured_has_no_score():
     assert got.interval is None
 
 
-@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 4), st.sampled_from([0.0, 1.0, None])), min_size=1, unique_by=lambda x: x[:2]))
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 9), st.integers(0, 4), st.sampled_from([0.0, 1.0, None])),
+        min_size=1,
+        unique_by=lambda x: x[:2],
+    )
+)
 def test_means_stay_within_their_bounds(items):
     got = score([Outcome(str(t), s, v) for t, s, v in items])
     if got.mean is not None:
@@ -84,12 +96,21 @@ def test_pooled_seeds_undercover_and_the_clustered_interval_does_not():
 
 
 def row(**over):
-    return {"task": "a", "evaluation_seed": None, "decoding": "greedy", "success": True, "return": 1.0, **over}
+    return {
+        "task": "a",
+        "evaluation_seed": None,
+        "decoding": "greedy",
+        "success": True,
+        "return": 1.0,
+        **over,
+    }
 
 
 def test_rows_are_validated_at_the_border():
-    assert outcomes([row(), row(decoding="sampled", evaluation_seed=0)], decoding="greedy", source="x") == [Outcome("a", None, 1.0)]
-    with pytest.raises(RequestError, match="rows.jsonl: row 2 repeats task 'a'"):
+    assert outcomes([row(), row(decoding="sampled", evaluation_seed=0)], decoding="greedy", source="x") == [
+        Outcome("a", None, 1.0)
+    ]
+    with pytest.raises(RequestError, match=r"rows\.jsonl: row 2 repeats task 'a'"):
         outcomes([row(), row()], decoding="greedy", source="rows.jsonl")
     with pytest.raises(RequestError, match="success = 'yes'"):
         outcomes([row(success="yes")], decoding="greedy", source="x")

@@ -44,7 +44,10 @@ def test_an_update_equals_the_float64_reference_within_1e_6_relative():
     master.update(terms, 0.02)
     for name, tensor in live.items():
         step = sum(
-            0.02 * t.sign * t.coefficient * noise.normals(noise.noise_key(7, t.noise_id, name), tensor.numel()).astype(float)
+            0.02
+            * t.sign
+            * t.coefficient
+            * noise.normals(noise.noise_key(7, t.noise_id, name), tensor.numel()).astype(float)
             for t in terms
         )
         wanted = base[name] + step
@@ -79,5 +82,5 @@ def test_saved_weights_come_back_with_the_same_hash(tmp_path):
 
 def test_weights_of_another_model_are_refused_by_name(tmp_path):
     MasterWeights({"x": torch.zeros(3)}, run_seed=0).save(tmp_path / "w.safetensors")
-    with pytest.raises(RequestError, match="w.safetensors"):
+    with pytest.raises(RequestError, match=r"w\.safetensors"):
         MasterWeights(targets(), run_seed=0).load(tmp_path / "w.safetensors")

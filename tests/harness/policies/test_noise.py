@@ -58,7 +58,9 @@ GOLDEN = ["-0x1.3641a20000000p+0", "0x1.3619ae0000000p-1", "0x1.c396360000000p-2
 
 @given(st.integers(0, 2**64 - 1), st.integers(0, 5000))
 def test_every_element_is_the_defined_function_of_key_and_index(key, index):
-    assert float(noise.normals(key, 1, start=index)[0]) == pytest.approx(reference_element(key, index), abs=2e-6)
+    assert float(noise.normals(key, 1, start=index)[0]) == pytest.approx(
+        reference_element(key, index), abs=2e-6
+    )
 
 
 def test_counters_beyond_32_bits_use_the_high_word():
@@ -94,8 +96,18 @@ def test_a_million_elements_are_standard_normal():
 
 @pytest.mark.parametrize(
     "other",
-    [(0, 0, "layers.1.weight"), (0, 1, "layers.0.weight"), (1, 0, "layers.0.weight"), (0, 10, "layers.0.weight")],
-    ids=["another parameter", "another member", "another run seed", "a member whose digits could run together"],
+    [
+        (0, 0, "layers.1.weight"),
+        (0, 1, "layers.0.weight"),
+        (1, 0, "layers.0.weight"),
+        (0, 10, "layers.0.weight"),
+    ],
+    ids=[
+        "another parameter",
+        "another member",
+        "another run seed",
+        "a member whose digits could run together",
+    ],
 )
 def test_noise_of_parameters_members_and_runs_is_independent(other):
     mine = noise.normals(noise.noise_key(0, 0, "layers.0.weight"), 200_000)

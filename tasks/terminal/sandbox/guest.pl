@@ -37,6 +37,7 @@ my $abi = do {
 };
 my $NOFOLLOW = $abi->{nofollow};
 
+$0 = 'guest';                             # instead of this source, in what ps shows
 syscall($abi->{prctl}, 4, 0, 0, 0, 0);    # PR_SET_DUMPABLE 0: /proc/1 is closed to the agent
 $SIG{CHLD} = sub { };                     # interrupts select, so that orphans are reaped as they end
 
@@ -50,7 +51,7 @@ close($output_in);
 
 my ($output_bytes, $process_limit, @disks) = (16384, 0);
 my $frozen = 0;
-my %state = (options => '', cwd => '', umask => '', variables => '', functions => '', aliases => '', status => 0);
+my %state = (options => '', cwd => '/home/user', umask => '', variables => '', functions => '', aliases => '', status => 0);
 
 # ------------------------------------------------------------------------------------------------ frames
 
@@ -152,7 +153,7 @@ sub kill_all {
     }
 }
 
-# Waits for a process, collecting output and orphans. Returns (wait status, timed out, seconds, all killed).
+# Waits for a process, collecting output and orphans. Returns (wait status, timed out, seconds, all killed, limit reached).
 sub supervise {
     my ($pid, $timeout_s) = @_;
     my $start = now();
@@ -172,9 +173,10 @@ sub supervise {
         drain($DRAIN_AT_ONCE) if $ready > 0 && vec($readable, fileno($output), 1);
     }
     my $timed_out = !defined $status;
+    my $limit = $status // 1 ? limit_reached() : '';
     my $killed = $timed_out ? kill_all() : 1;
     drain_rest();
-    return ($status // 9, $timed_out, now() - $start, $killed);
+    return ($status // 9, $timed_out, now() - $start, $killed, $limit);
 }
 
 # Which limit explains a failure, as far as it can be seen from here.
@@ -184,7 +186,8 @@ sub limit_reached {
         next if syscall($abi->{statfs}, $path, $buffer) != 0;
         return "disk full: $disk" if (unpack('q5', $buffer))[4] == 0;
     }
-    return '';
+    opendir(my $folder, '/proc') or return '';
+    return (grep { /^\d+$/ } readdir $folder) >= $process_limit ? 'process limit reached' : '';
 }
 
 sub result {
@@ -202,18 +205,17 @@ my $SPECIAL = join '|', qw(BASH BASHOPTS BASHPID BASH_ALIASES BASH_ARGC BASH_ARG
     BASH_EXECUTION_STRING BASH_LINENO BASH_LOADABLES_PATH BASH_MONOSECONDS BASH_REMATCH BASH_SOURCE BASH_SUBSHELL
     BASH_TRAPSIG BASH_VERSINFO BASH_VERSION COMP_WORDBREAKS DIRSTACK EPOCHREALTIME EPOCHSECONDS EUID FUNCNAME GROUPS
     HISTCMD HOSTNAME HOSTTYPE LINENO MACHTYPE OSTYPE PIPESTATUS POSIXLY_CORRECT PPID PWD RANDOM SHELLOPTS SHLVL SRANDOM
-    UID _ __command __finish __options __save __status);
+    UID _ __command __options __save __status);
 my %UNSAFE_OPTION = map { $_ => 1 } qw(noexec onecmd privileged restricted);    # would end the shell, or silence it
 my @DEFAULT_OPTIONS = qw(braceexpand hashall interactive-comments);
 
-# Run when the shell exits: only builtins, proof against functions and aliases of any name, and against every option. In
-# POSIX mode the special builtins (set, unset, eval, exec, trap) are found before functions; a backslash stops aliases.
-my $FINISH = q{__status=$? __options=$SHELLOPTS/$BASHOPTS POSIXLY_CORRECT=} . "\n" . q{\eval "${__save-}"};
+# Run when the shell exits: only builtins, proof against functions and aliases of any name and against every option. In
+# POSIX mode the special builtins (set, unset, eval, exit, trap) are found before functions; a backslash stops aliases.
+my $FINISH = '{ __status=$? __options=$SHELLOPTS/$BASHOPTS POSIXLY_CORRECT=;\eval "${__save-}";} 2>/dev/null';
 my $SAVE = <<'END';
-__save=
 \set +euvxfk
 \unset -f builtin
-\unset -v POSIXLY_CORRECT __command __finish __save
+\unset -v POSIXLY_CORRECT __command __save
 \builtin printf '%s\0' "$__options" "$__status"
 \builtin umask -p
 \builtin printf '\0'
@@ -239,20 +241,18 @@ sub prologue {
     my ($fd, $command, $state_file) = @_;
     my ($options, $shopts) = split m{/}, $state{options}, 2;
     my %on = map { $_ => 1 } grep { /^[a-z-]+$/ && !$UNSAFE_OPTION{$_} } split /:/, $options // '';
+    # Tracing begins with the command itself.
+    $command = '\builtin set -x;' . $command if delete $on{xtrace};
     my @set = $state{options} eq '' ? () : ((map { $on{$_} ? () : ('+o', $_) } @DEFAULT_OPTIONS), map { ('-o', $_) } sort keys %on);
     my @shopt = grep { /^[a-z0-9_]+$/ } split /:/, $shopts // '';
-    my $save = "\\eval " . quoted($SAVE) . " 2>/dev/null >|" . quoted($state_file) . "\n";
-    $save .= '\exit $__status';
     return join "\n",
         "exec $fd<&-",
         'echo 500 >/proc/self/oom_score_adj',    # the guest must outlive them all
-        $state{cwd} eq '' ? () : "cd -- " . quoted($state{cwd}) . " || cd /",
         $state{umask},
         @shopt ? ('shopt -u ${BASHOPTS//:/ }', "shopt -s @shopt") : (),
         $state{variables},
         '__command=' . quoted($command),
-        '__save=' . quoted($save),
-        '__finish=' . quoted($FINISH),
+        '__save=' . quoted('\eval ' . quoted($SAVE) . " >|$state_file"),
         "trap -- " . quoted($FINISH) . " EXIT",
         $state{functions},
         $state{aliases},
@@ -296,20 +296,21 @@ sub run_command {
         my $killed = kill_all();
         die "processes of the agent survive SIGKILL\n" if !$killed;
         drain_rest();
-        return result(9, 0, 0.25, "process limit of $process_limit reached; all processes were killed");
+        return result(9, 0, 0.25, 'process limit reached; every process was killed');
     }
     if (!$pid) {
         syscall($abi->{setsid});
         fcntl($script, $F_SETFD, 0);
-        %ENV = ();
-        exec { '/bin/bash' } 'bash', '--norc', '--noprofile', '-c',
-            ". /proc/self/fd/$fd 2>/dev/null;\\builtin eval \"\$__command\";\\builtin eval \"\$__finish\"", 'bash' or exit_now(127);
+        # bash takes the folder's name, links and all, from PWD.
+        %ENV = chdir($state{cwd}) ? (PWD => $state{cwd}) : chdir('/') ? () : ();
+        exec { '/bin/bash' } 'bash', '-c', ". /proc/self/fd/$fd 2>/dev/null;\\builtin eval \"\$__command\";"
+            . $FINISH . ';POSIXLY_CORRECT=;\exit $__status', 'bash' or exit_now(127);
     }
     close($script);
-    my ($status, $timed_out, $seconds, $killed) = supervise($pid, $timeout_s);
+    my ($status, $timed_out, $seconds, $killed, $limit) = supervise($pid, $timeout_s);
     die "processes of the agent survive SIGKILL\n" if !$killed;
     load_state($state_file);
-    return result($status, $timed_out, $seconds, $status ? limit_reached() : '');
+    return result($status, $timed_out, $seconds, $limit);
 }
 
 # ------------------------------------------------------------------------------------------------ files
@@ -432,9 +433,9 @@ sub verify {
         chdir '/';
         exec { $argv[0] } @argv or exit_now(127);
     }
-    my ($status, $timed_out, $seconds, $killed) = supervise($pid, $timeout_s);
+    my ($status, $timed_out, $seconds, $killed, $limit) = supervise($pid, $timeout_s);
     kill_all() or die "processes of the verifier survive SIGKILL\n";
-    return result($status, $timed_out, $seconds, $status ? limit_reached() : '');
+    return result($status, $timed_out, $seconds, $limit);
 }
 
 # ------------------------------------------------------------------------------------------------ requests
@@ -443,12 +444,11 @@ sub verify {
 sub initialise {
     my ($payload) = @_;
     my ($limits, $environment);
-    ($output_bytes, $limits, $environment, @disks) = split /\0/, $payload, -1;
+    ($output_bytes, $process_limit, $limits, $environment, @disks) = split /\0/, $payload, -1;
     for my $limit (split / /, $limits) {
         my ($resource, $value) = split /=/, $limit;
         my $pair = pack('Q2', $value, $value);
         syscall($abi->{prlimit64}, 0, $resource + 0, $pair, 0) == 0 or die "rlimit $limit: $!\n";
-        $process_limit = $value if $resource == 6;
     }
     $state{variables} = $environment;
     return '';

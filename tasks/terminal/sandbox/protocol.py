@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
+from signal import SIGXFSZ
 
 from harness.errors import EnvironmentFault
 from tasks.terminal.filetree import Entry, FileTree
@@ -36,23 +37,25 @@ def frame(kind: bytes, nonce: bytes, payload: bytes) -> bytes:
     return HEADER.pack(kind, nonce, len(payload)) + payload
 
 
-def init_payload(limits: SandboxLimits, per_process_memory: bool, disks: Sequence[str]) -> bytes:
-    """``per_process_memory``: no cgroup bounds the sandbox as a whole, so bound the address space of each process."""
+def init_payload(limits: SandboxLimits, whole: Container[str], disks: Sequence[str]) -> bytes:
+    """``whole``: what a cgroup bounds for the sandbox as a whole (``memory``, ``pids``); the rest is bounded by what the
+    kernel can bound per process and per user. ``disks``: the writable file systems."""
     megabyte = 1 << 20
     rlimits = {
-        _NPROC: limits.pids,
+        # Where a cgroup counts processes, it must be the one to refuse, because it also says that it did.
+        _NPROC: limits.pids * 2 if "pids" in whole else limits.pids,
         _FSIZE: limits.file_size_mb * megabyte,
         _NOFILE: limits.open_files,
         _CORE: 0,
         _MSGQUEUE: 0,
     }
-    if per_process_memory:
+    if "memory" not in whole:
         rlimits[_AS] = limits.memory_mb * megabyte
     script = "shopt -s expand_aliases\n" + "".join(
         f"declare -x {name}='{value}'\n" for name, value in FIRST_ENVIRONMENT.items()
     )
-    fields = (str(limits.output_bytes), " ".join(f"{k}={v}" for k, v in rlimits.items()), script, *disks)
-    return "\0".join(fields).encode()
+    fixed = (limits.output_bytes, limits.pids, " ".join(f"{k}={v}" for k, v in rlimits.items()), script)
+    return "\0".join([*map(str, fixed), *disks]).encode()
 
 
 def run_payload(command: str | bytes, timeout_s: float) -> bytes:
@@ -121,7 +124,7 @@ def command_result(payload: bytes) -> CommandResult:
         output=joined(head, tail, total),
         total_bytes=total,
         timed_out=timed_out,
-        limit=limit.decode() or None,
+        limit="file size limit reached" if _exit_code(status) == 128 + SIGXFSZ else limit.decode() or None,
         duration_s=duration_s,
     )
 

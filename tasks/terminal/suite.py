@@ -1,0 +1,112 @@
+"""The terminal suite: the frozen task lists, the agent, the environments, and demonstrations for the warm start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from harness import streams
+from harness.config import Table
+from harness.doctor import Probe
+from harness.errors import RequestError
+from harness.interfaces import Agent, Environment, Task
+from tasks.terminal.agent import Parser, Prompt, terminal_agent
+from tasks.terminal.environment import TerminalEnvironments
+from tasks.terminal.generator.manifest import SIZES, TaskList, load_manifest
+from tasks.terminal.task import TerminalTask
+
+
+class TerminalSettings(Table):
+    sandbox: Literal["auto", "bubblewrap", "docker", "unsafe-local"] = "auto"
+    """What isolates the commands; auto is bubblewrap, else Docker, never nothing."""
+    command_timeout_s: float = Field(default=10.0, gt=0, le=3600)
+    """After so long, every process of the sandbox is killed."""
+    max_turns: int = Field(default=10, ge=1, le=1000)
+    """Replies per episode."""
+    max_new_tokens: int = Field(default=40, ge=1, le=1_000_000)
+    """Tokens per reply."""
+    parser: Parser = "strict"
+    """strict: one command or done; endless: as Endless Terminals reads replies."""
+    prompt: Prompt = "brief"
+    """full: with the system message; brief: without (the embedded policy has learnt the protocol)."""
+
+
+class TerminalSuite:
+    """Shell tasks in sandboxes: 41 generated families, 13 of which need a value that only a command's output shows."""
+
+    name: ClassVar[str] = "terminal"
+    Settings: ClassVar[type] = TerminalSettings
+
+    def __init__(self, settings: TerminalSettings) -> None:
+        self.settings = settings
+        self._environments = TerminalEnvironments(settings.sandbox, settings.command_timeout_s)
+
+    @staticmethod
+    def probes() -> list[Probe]:
+        """For ``bench doctor``."""
+        from tasks.terminal.sandbox.doctor import probes
+
+        return [Probe(probe.name, probe.works, probe.detail, probe.remedy) for probe in probes()]
+
+    def splits(self) -> tuple[str, ...]:
+        return tuple(SIZES)
+
+    def tasks(self, split: str) -> Sequence[Task]:
+        if split not in SIZES:
+            raise RequestError(f"terminal suite: split {split!r}; accepted: {', '.join(SIZES)}")
+        return TaskList(split)
+
+    def manifest(self) -> Mapping[str, Any]:
+        frozen = load_manifest()
+        return {"name": self.name, "sha256": frozen["sha256"], "seed": frozen["seed"], "sizes": dict(SIZES)}
+
+    def agent(self) -> Agent:
+        s = self.settings
+        return terminal_agent(s.parser, s.prompt, s.max_turns, s.max_new_tokens)
+
+    def policy_dir(self) -> Path:
+        return Path(__file__).parent / "policy"
+
+    async def open(self, concurrency: int) -> None:
+        await self._environments.open(concurrency)
+
+    def environment(self) -> Environment:
+        return self._environments.environment()
+
+    async def close(self) -> None:
+        await self._environments.close()
+
+    def vocabulary(self) -> tuple[list[str], list[str]]:
+        """``(content words, markers)``: what the embedded policy's tokenizer keeps whole."""
+        from tasks.terminal.generator.draw import words
+
+        return list(words()), ["<command>", "</command>", "<action>done</action>"]
+
+    def demonstration_tasks(self, count: int, first: int = SIZES["train"]) -> list[Task]:
+        """Tasks of the training distribution beyond the frozen list."""
+        tasks = TaskList("train")
+        return [tasks.beyond(first + i) for i in range(count)]
+
+    def demonstration(self, task: Task, skill: str, seed: int) -> list[str]:
+        """``expert`` solves it the canonical way. ``flawed`` errs in most sub-tasks, usually in the most usual way, and sometimes
+        stops early."""
+        if not isinstance(task, TerminalTask) or not task.parts:
+            raise RequestError(f"terminal suite: no demonstration of {task.task_id}; accepted: generated tasks")
+        generator = streams.stream(seed, "demonstration", skill, task.task_id)
+        commands: list[str] = []
+        parts = list(task.parts)
+        if skill == "flawed":
+            if len(parts) > 1 and generator.random() < 0.1:
+                parts.pop()
+            for part in parts:
+                if generator.random() < 0.85:
+                    which = 0 if generator.random() < 0.75 else int(generator.integers(len(part.mistakes)))
+                    commands.extend(part.mistakes[which])
+                else:
+                    commands.extend(part.steps)
+        else:
+            commands = [command for part in parts for command in part.steps]
+        return [*(f"<command>{command}</command>" for command in commands), "<action>done</action>"]

@@ -78,11 +78,15 @@ class ChatTokenizer:
     def first_prompt(self, messages: Sequence[Message]) -> tuple[int, ...]:
         return self._encode(self._render(messages, True))
 
+    def encode(self, text: str) -> tuple[int, ...]:
+        """A reply's text, without the token that ends it."""
+        return self._encode(text)
+
     def next_prompt(
         self, prompt_ids: tuple[int, ...], token_ids: tuple[int, ...], new_messages: Sequence[Message]
     ) -> tuple[int, ...]:
-        ended = bool(token_ids) and token_ids[-1] in self.end_ids
-        end = () if ended else self._end_ids
+        last = token_ids[-1:] or prompt_ids[-1:]
+        end = () if last and last[0] in self.end_ids else self._end_ids
         if len(new_messages) == 1 and new_messages[0].role == "user":
             text = self._before_user + new_messages[0].content + self._after_user
         else:

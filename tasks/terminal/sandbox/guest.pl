@@ -28,7 +28,7 @@ my %ABI = (
 );
 my $PIDFD_OPEN = 434;
 my ($O_WRONLY, $O_CREAT, $O_EXCL, $O_NONBLOCK, $WNOHANG, $FIONREAD) = (1, 0x40, 0x80, 0x800, 1, 0x541B);
-my ($F_SETFD, $EINTR, $ECHILD) = (2, 4, 10);
+my ($F_SETFD, $ENOENT, $EINTR, $ECHILD) = (2, 2, 4, 10);
 
 my $abi = do {
     open(my $self, '<', $^X) or die "guest: cannot read $^X: $!\n";
@@ -341,7 +341,7 @@ sub write_tree {
             push @folders, [$path, $mode];
             next;
         }
-        unlink $path;
+        unlink $path or $! == $ENOENT or die "$path: $!\n";
         if ($kind eq 'l') { symlink($content, $path) or die "$path: $!\n"; next }
         sysopen(my $file, $path, $O_WRONLY | $O_CREAT | $O_EXCL | $NOFOLLOW, 0600) or die "$path: $!\n";
         for (my $at = 0; $at < length $content;) {

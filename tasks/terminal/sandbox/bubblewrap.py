@@ -59,7 +59,7 @@ class BubblewrapBackend:
         ours, theirs = socket.socketpair()
         with theirs:
             ours.setblocking(False)
-            process = await self._launch(theirs, limits)
+            process = self._launch(theirs, limits)
         channel = Channel(ours)
         machine = _BubblewrapMachine(process)
         sandbox = GuestSandbox(channel, machine)
@@ -78,11 +78,11 @@ class BubblewrapBackend:
             raise
         return sandbox
 
-    async def _launch(self, guest_end: socket.socket, limits: SandboxLimits) -> subprocess.Popen[bytes]:
+    def _launch(self, guest_end: socket.socket, limits: SandboxLimits) -> subprocess.Popen[bytes]:
         with self._files.opened() as files:
             command = _command(self._binary, limits, files, [self._perl, "-e", guest_program()])
             try:
-                return await self._launcher.start(command, guest_end.fileno(), list(files.values()))
+                return self._launcher.start(command, guest_end.fileno(), list(files.values()))
             except OSError as error:
                 raise InfrastructureError(f"bubblewrap cannot be started: {error}") from error
 

@@ -58,7 +58,10 @@ class Channel:
 
     async def _exchange(self, kind: bytes, nonce: bytes, payload: bytes) -> tuple[bytes, bytes]:
         loop = asyncio.get_running_loop()
-        await loop.sock_sendall(self._socket, protocol.frame(kind, nonce, payload))
+        try:
+            await loop.sock_sendall(self._socket, protocol.frame(kind, nonce, payload))
+        except ConnectionError:
+            raise InfrastructureError(_gone(await self._rest(bytearray()))) from None
         data = bytearray()
         while len(data) < protocol.HEADER.size:
             data += await self._receive(data)
@@ -73,8 +76,7 @@ class Channel:
     async def _receive(self, data: bytearray) -> bytes:
         chunk = await asyncio.get_running_loop().sock_recv(self._socket, 1 << 18)
         if not chunk:
-            text = data.decode(errors="replace").strip()
-            raise InfrastructureError(f"the sandbox is gone{': ' + text if text else ''}")
+            raise InfrastructureError(_gone(data.decode(errors="replace").strip()))
         return chunk
 
     async def _rest(self, data: bytearray) -> str:
@@ -91,6 +93,10 @@ class Channel:
     def close(self, reason: str = "the sandbox is closed") -> None:
         self._broken = reason
         self._socket.close()
+
+
+def _gone(last_words: str) -> str:
+    return f"the sandbox is gone{': ' if last_words else ''}{last_words}"
 
 
 class GuestRefused(Exception):

@@ -8,7 +8,6 @@ possible, which ``subprocess``'s own ``user=`` rules out (a fork of a harness th
 
 from __future__ import annotations
 
-import asyncio
 import ctypes
 import os
 import platform
@@ -41,13 +40,10 @@ class Launcher:
         self._ids = _unused_ids() if self._drops else range(0)
         self._random = random.SystemRandom()
 
-    async def start(
-        self, command: Sequence[str], channel: int, files: Sequence[int]
-    ) -> subprocess.Popen[bytes]:
-        """The program with an empty environment, ``channel`` as its standard streams and ``files`` inherited, nothing else.
-        Raises OSError when it cannot be executed."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, self.start_here, command, channel, files)
+    def start(self, command: Sequence[str], channel: int, files: Sequence[int]) -> subprocess.Popen[bytes]:
+        """The program with an empty environment, ``channel`` as its standard streams and ``files`` inherited, nothing else;
+        half a millisecond. Raises OSError when it cannot be executed."""
+        return self._thread.submit(self._start_here, command, channel, files).result()
 
     def start_and_wait(
         self, command: Sequence[str], files: Sequence[int], timeout_s: float
@@ -57,7 +53,7 @@ class Launcher:
         def work() -> tuple[int, str]:
             ours, theirs = os.pipe()
             try:
-                process = self.start_here(command, theirs, files)
+                process = self._start_here(command, theirs, files)
             finally:
                 os.close(theirs)
             with os.fdopen(ours, "rb") as output:
@@ -71,7 +67,7 @@ class Launcher:
 
         return self._thread.submit(work).result()
 
-    def start_here(
+    def _start_here(
         self, command: Sequence[str], channel: int, files: Sequence[int]
     ) -> subprocess.Popen[bytes]:
         if self._drops:

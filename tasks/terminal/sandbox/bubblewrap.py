@@ -21,6 +21,7 @@ from tasks.terminal.sandbox.interface import ProbeResult, SandboxLimits
 from tasks.terminal.sandbox.launcher import Launcher
 
 START_TIMEOUT_S = 10.0
+END_PATIENCE_S = 2.0
 DISKS = ("/home/user", "/tmp", "/tests", "/dev/shm")
 _PASSWD = b"root:x:0:0:root:/root:/bin/bash\nuser:x:1000:1000:user:/home/user:/bin/bash\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n"
 _GROUP = b"root:x:0:\nuser:x:1000:\nnogroup:x:65534:\n"
@@ -183,7 +184,7 @@ class _BubblewrapMachine:
 
     async def end(self) -> None:
         """The guest has lost its socket and leaves, and the kernel kills the rest; should that not happen, kill both."""
-        if not await self._ended_within(2.0):
+        if not await self._ended_within(END_PATIENCE_S):
             with contextlib.suppress(OSError):
                 os.kill(self.guest_pid(), 9)
             self._process.kill()

@@ -57,12 +57,16 @@ Progress = Callable[[str, int, int], None]
 """``progress(what, done, total)``."""
 
 
-def play_demonstrations(suite: DemonstratingSuite, settings: WarmStartSettings, progress: Progress) -> list[Trajectory]:
+def play_demonstrations(
+    suite: DemonstratingSuite, settings: WarmStartSettings, progress: Progress
+) -> list[Trajectory]:
     """Scripted episodes in real environments, in the order of the tasks. Those that the infrastructure broke are left out."""
     tasks = suite.demonstration_tasks(settings.demonstrations)
     generator = streams.stream(settings.seed, "warm-start", "skill")
     skills = ["expert" if draw < settings.expert_share else "flawed" for draw in generator.random(len(tasks))]
-    scripts = [suite.demonstration(task, skill, settings.seed) for task, skill in zip(tasks, skills, strict=True)]
+    scripts = [
+        suite.demonstration(task, skill, settings.seed) for task, skill in zip(tasks, skills, strict=True)
+    ]
     done = 0
 
     def count(trajectory: Trajectory) -> None:
@@ -108,7 +112,11 @@ def examples_of(trajectory: Trajectory, suite: Suite, tokenizer: ChatTokenizer) 
     for number, turn in enumerate(trajectory.turns):
         messages = agent.messages(trajectory.turns[:number], turn.observation)
         reply = (*tokenizer.encode(turn.reply), end)
-        grown = [*previous, Message("assistant", trajectory.turns[number - 1].reply)] if previous is not None else []
+        grown = (
+            [*previous, Message("assistant", trajectory.turns[number - 1].reply)]
+            if previous is not None
+            else []
+        )
         if grown and messages[: len(grown)] == grown:
             prompt = tokenizer.next_prompt(ids, (), messages[len(grown) :])
         else:
@@ -171,7 +179,9 @@ def _loss(model: Any, batch: Sequence[Example], context_weight: float) -> torch.
     weights = torch.zeros((len(batch), width))
     for row, example in enumerate(batch):
         ids[row, : len(example.ids)] = torch.tensor(example.ids)
-        weights[row, : len(example.ids)] = torch.tensor([1.0 if said else context_weight for said in example.said])
+        weights[row, : len(example.ids)] = torch.tensor(
+            [1.0 if said else context_weight for said in example.said]
+        )
     # Padding is on the right, so causal attention needs no mask for it.
     logits = model(input_ids=ids).logits[:, :-1]
     loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten(), reduction="none")
@@ -209,7 +219,9 @@ def warm_start(
     )
     examples = [example for t in trajectories for example in examples_of(t, suite, tokenizer)]
     size = len(tokenizer.hf)
-    model = tiny.build_model(size, shape or tiny.TinyShape(), streams.derive(settings.seed, "warm-start", "weights") % 2**63)
+    model = tiny.build_model(
+        size, shape or tiny.TinyShape(), streams.derive(settings.seed, "warm-start", "weights") % 2**63
+    )
     loss = train(model, examples, settings, progress)
     tiny.save(model, tokenizer.hf, folder)
     return WarmStartReport(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from dataclasses import dataclass
 
@@ -20,7 +19,7 @@ class Probe:
 
 
 def machine() -> list[Probe]:
-    """Python, cores, torch, GPU, and the optional engines."""
+    """Python, cores, torch and GPU."""
     import torch
 
     version = ".".join(map(str, sys.version_info[:3]))
@@ -29,7 +28,7 @@ def machine() -> list[Probe]:
         if torch.cuda.is_available()
         else []
     )
-    probes = [
+    return [
         Probe("python", sys.version_info >= (3, 11), version, "Python 3.11 or newer"),
         Probe("cores", True, f"{available_cores()} (one worker each by default)"),
         Probe("torch", _multiplies(), torch.__version__, "pip install torch"),
@@ -40,10 +39,6 @@ def machine() -> list[Probe]:
             "" if gpus else "a CUDA build of torch and a GPU",
         ),
     ]
-    for name, what in (("vllm", "serves large models"), ("ray", "spreads workers over machines")):
-        there = importlib.util.find_spec(name) is not None
-        probes.append(Probe(name, there, what, "" if there else f"pip install 'async-es-bench[{name}]'"))
-    return probes
 
 
 def _multiplies() -> bool:

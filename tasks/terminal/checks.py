@@ -157,7 +157,11 @@ class LinkTo(Check):
     def holds(self, tree: FileTree, initial: FileTree) -> bool:
         entry = _entry(tree, self.path)
         parent = self.path.rsplit("/", 1)[0]
-        return entry is not None and entry.kind == "link" and entry.target in (self.target, f"{parent}/{self.target}")
+        return (
+            entry is not None
+            and entry.kind == "link"
+            and entry.target in (self.target, f"{parent}/{self.target}")
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +174,9 @@ class HardLinked(Check):
 
     def holds(self, tree: FileTree, initial: FileTree) -> bool:
         a, b = _file(tree, self.path), _file(tree, self.other)
-        return a is not None and b is not None and a.links >= 2 and a.links == b.links and a.content == b.content
+        return (
+            a is not None and b is not None and a.links >= 2 and a.links == b.links and a.content == b.content
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +188,11 @@ class Unchanged(Check):
 
     def holds(self, tree: FileTree, initial: FileTree) -> bool:
         now, before = _file(tree, self.path), _file(initial, self.path)
-        return now is not None and before is not None and (now.content, now.mode) == (before.content, before.mode)
+        return (
+            now is not None
+            and before is not None
+            and (now.content, now.mode) == (before.content, before.mode)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +229,9 @@ class ArchiveHolds(Check):
         if entry is None or entry.content is None:
             return False
         data = _member(entry.content, self.member)
-        return data is not None and data.decode("utf-8", errors="replace").rstrip("\n") == self.text.rstrip("\n")
+        return data is not None and data.decode("utf-8", errors="replace").rstrip("\n") == self.text.rstrip(
+            "\n"
+        )
 
 
 def _member(archive: bytes, name: str) -> bytes | None:
@@ -235,7 +247,16 @@ def _member(archive: bytes, name: str) -> bytes | None:
                 if member.isreg() and member.name.removeprefix("./") == name:
                     extracted = bundle.extractfile(member)
                     return extracted.read(ARCHIVE_LIMIT) if extracted is not None else None
-    except (tarfile.TarError, zipfile.BadZipFile, OSError, EOFError, zlib.error, KeyError, RuntimeError, ValueError):
+    except (
+        tarfile.TarError,
+        zipfile.BadZipFile,
+        OSError,
+        EOFError,
+        zlib.error,
+        KeyError,
+        RuntimeError,
+        ValueError,
+    ):
         return None
     return None
 
@@ -261,5 +282,7 @@ KINDS: dict[str, type[Check]] = {
 
 def from_json(value: Mapping[str, Any]) -> Check:
     """Inverse of :meth:`Check.to_json`."""
-    fields = {key: tuple(item) if isinstance(item, list) else item for key, item in value.items() if key != "check"}
+    fields = {
+        key: tuple(item) if isinstance(item, list) else item for key, item in value.items() if key != "check"
+    }
     return KINDS[value["check"]](**fields)

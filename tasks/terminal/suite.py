@@ -94,7 +94,9 @@ class TerminalSuite:
         """``expert`` solves it the canonical way. ``flawed`` errs in most sub-tasks, usually in the most usual way, and sometimes
         stops early."""
         if not isinstance(task, TerminalTask) or not task.parts:
-            raise RequestError(f"terminal suite: no demonstration of {task.task_id}; accepted: generated tasks")
+            raise RequestError(
+                f"terminal suite: no demonstration of {task.task_id}; accepted: generated tasks"
+            )
         generator = streams.stream(seed, "demonstration", skill, task.task_id)
         commands: list[str] = []
         parts = list(task.parts)

@@ -91,7 +91,9 @@ def move_into(d: Draw) -> Part:
 
 def new_home(d: Draw) -> Part:
     name, to, content = d.file(), d.word(), d.some(1)
-    say = d.pick([f"make a folder {to} and move {name} into it", f"create {to} and put {name} in that folder"])
+    say = d.pick(
+        [f"make a folder {to} and move {name} into it", f"create {to} and put {name} in that folder"]
+    )
     return Part(
         "new_home",
         say,
@@ -133,7 +135,9 @@ def make_executable(d: Draw) -> Part:
 
 def symbolic_link(d: Draw) -> Part:
     target, name = d.file(), d.file()
-    say = d.pick([f"create a symbolic link {name} to {target}", f"make {name} a symlink that points to {target}"])
+    say = d.pick(
+        [f"create a symbolic link {name} to {target}", f"make {name} a symlink that points to {target}"]
+    )
     return Part(
         "symbolic_link",
         say,
@@ -146,7 +150,9 @@ def symbolic_link(d: Draw) -> Part:
 
 def hard_link(d: Draw) -> Part:
     target, name = d.file(), d.file()
-    say = d.pick([f"create a hard link {name} to {target}", f"give {target} the second name {name} by a hard link"])
+    say = d.pick(
+        [f"create a hard link {name} to {target}", f"give {target} the second name {name} by a hard link"]
+    )
     return Part(
         "hard_link",
         say,
@@ -166,7 +172,10 @@ def pack_folder(d: Draw) -> Part:
         {at(name): folder(), **holding(f"{name}/{inside}", content)},
         (f"tar -cf {archive} {name}",),
         ((f"tar -xf {archive} {name}",), (f"cp -r {name} {archive}",)),
-        (ArchiveHolds(at(archive), f"{name}/{inside}", lines(content)), FileIs(at(f"{name}/{inside}"), lines(content))),
+        (
+            ArchiveHolds(at(archive), f"{name}/{inside}", lines(content)),
+            FileIs(at(f"{name}/{inside}"), lines(content)),
+        ),
     )
 
 

@@ -82,7 +82,9 @@ def sort_file(d: Draw) -> Part:
 def unique_lines(d: Draw) -> Part:
     name, to, pair = d.file(), d.file(), d.some(2)
     content = d.shuffled([pair[0], pair[1], pair[0]])
-    say = d.pick([f"write the sorted unique lines of {name} to {to}", f"sort {name} without repeats into {to}"])
+    say = d.pick(
+        [f"write the sorted unique lines of {name} to {to}", f"sort {name} without repeats into {to}"]
+    )
     return Part(
         "unique_lines",
         say,
@@ -98,7 +100,9 @@ def reverse_lines(d: Draw) -> Part:
     name, to, content = d.file(), d.file(), d.some(3)
     if content == sorted(content):
         content[0], content[1] = content[1], content[0]
-    say = d.pick([f"write the lines of {name} in reverse order to {to}", f"reverse the line order of {name} into {to}"])
+    say = d.pick(
+        [f"write the lines of {name} in reverse order to {to}", f"reverse the line order of {name} into {to}"]
+    )
     return Part(
         "reverse_lines",
         say,
@@ -112,7 +116,9 @@ def reverse_lines(d: Draw) -> Part:
 def first_lines(d: Draw) -> Part:
     name, to, content = d.file(), d.file(), d.some(5)
     count = d.number(2, 3)
-    say = d.pick([f"copy the first {count} lines of {name} to {to}", f"put the top {count} lines of {name} into {to}"])
+    say = d.pick(
+        [f"copy the first {count} lines of {name} to {to}", f"put the top {count} lines of {name} into {to}"]
+    )
     return Part(
         "first_lines",
         say,
@@ -126,7 +132,12 @@ def first_lines(d: Draw) -> Part:
 def last_lines(d: Draw) -> Part:
     name, to, content = d.file(), d.file(), d.some(5)
     count = d.number(2, 3)
-    say = d.pick([f"copy the last {count} lines of {name} to {to}", f"put the bottom {count} lines of {name} into {to}"])
+    say = d.pick(
+        [
+            f"copy the last {count} lines of {name} to {to}",
+            f"put the bottom {count} lines of {name} into {to}",
+        ]
+    )
     return Part(
         "last_lines",
         say,
@@ -141,7 +152,9 @@ def matching_lines(d: Draw) -> Part:
     name, to, wanted = d.file(), d.file(), d.word()
     kept = [f"{wanted} {d.number(10, 99)}" for _ in range(2)]
     content = d.shuffled([*kept, f"{d.word()} {d.number(10, 99)}"])
-    say = d.pick([f"copy the lines with {wanted} from {name} to {to}", f"put every {wanted} line of {name} into {to}"])
+    say = d.pick(
+        [f"copy the lines with {wanted} from {name} to {to}", f"put every {wanted} line of {name} into {to}"]
+    )
     return Part(
         "matching_lines",
         say,
@@ -214,7 +227,12 @@ def set_config(d: Draw) -> Part:
 
 def rotate_log(d: Draw) -> Part:
     name, old = d.file("log"), d.some(2)
-    say = d.pick([f"rename {name} to {name}.old and make a new empty {name}", f"rotate {name} to {name}.old, leaving {name} empty"])
+    say = d.pick(
+        [
+            f"rename {name} to {name}.old and make a new empty {name}",
+            f"rotate {name} to {name}.old, leaving {name} empty",
+        ]
+    )
     return Part(
         "rotate_log",
         say,
@@ -258,7 +276,12 @@ def drop_matching(d: Draw) -> Part:
     """Held-out family: the lines that do not match."""
     name, to, gone = d.file(), d.file(), d.word()
     content = d.shuffled([gone, *d.some(2)])
-    say = d.pick([f"copy the lines without {gone} from {name} to {to}", f"put all but the {gone} line of {name} into {to}"])
+    say = d.pick(
+        [
+            f"copy the lines without {gone} from {name} to {to}",
+            f"put all but the {gone} line of {name} into {to}",
+        ]
+    )
     return Part(
         "drop_matching",
         say,
@@ -287,4 +310,3 @@ TRAINING = (
     rotate_log,
 )
 HELD_OUT = (insert_first, empty_file, drop_matching)
-

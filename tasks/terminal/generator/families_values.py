@@ -11,7 +11,9 @@ from tasks.terminal.task import Part
 
 def folder_named_in(d: Draw) -> Part:
     name, word, guess = d.file(), d.word(), d.word()
-    say = d.pick([f"create a folder named by the word in {name}", f"make a folder with the name that {name} holds"])
+    say = d.pick(
+        [f"create a folder named by the word in {name}", f"make a folder with the name that {name} holds"]
+    )
     return Part(
         "folder_named_in",
         say,
@@ -49,7 +51,9 @@ def delete_as_told(d: Draw) -> Part:
     )
 
 
-def _told(family: str, say: str, files: dict, look: str, value: str, to: str, wrong: tuple[tuple[str, ...], ...]) -> Part:  # type: ignore[type-arg]
+def _told(
+    family: str, say: str, files: dict, look: str, value: str, to: str, wrong: tuple[tuple[str, ...], ...]
+) -> Part:  # type: ignore[type-arg]
     """Look, then write what was seen to ``to``."""
     return Part(family, say, files, (look, f"echo {value} > {to}"), wrong, (FileIs(at(to), value),))
 
@@ -123,7 +127,12 @@ def look_up(d: Draw) -> Part:
     rows = [(d.word(), number) for number in d.numbers(3)]
     key, value = rows[d.number(0, 2)]
     other = next(number for word, number in rows if word != key)
-    say = d.pick([f"write the number of {key} in {name} to {to}", f"look up {key} in {name} and put its number into {to}"])
+    say = d.pick(
+        [
+            f"write the number of {key} in {name} to {to}",
+            f"look up {key} in {name} and put its number into {to}",
+        ]
+    )
     look = f"grep {key} {name}"
     return _told(
         "look_up",
@@ -138,7 +147,12 @@ def look_up(d: Draw) -> Part:
 
 def only_file(d: Draw) -> Part:
     where, inside, to = d.word(), d.file(), d.file()
-    say = d.pick([f"write the name of the file in folder {where} to {to}", f"put the name of what is in {where} into {to}"])
+    say = d.pick(
+        [
+            f"write the name of the file in folder {where} to {to}",
+            f"put the name of what is in {where} into {to}",
+        ]
+    )
     return _told(
         "only_file",
         say,
@@ -152,7 +166,9 @@ def only_file(d: Draw) -> Part:
 
 def target_of(d: Draw) -> Part:
     name, target, to = d.file(), d.file(), d.file()
-    say = d.pick([f"write the target of the link {name} to {to}", f"put where the link {name} points into {to}"])
+    say = d.pick(
+        [f"write the target of the link {name} to {to}", f"put where the link {name} points into {to}"]
+    )
     return _told(
         "target_of",
         say,
@@ -182,7 +198,12 @@ def mode_of(d: Draw) -> Part:
 
 def member_of(d: Draw) -> Part:
     archive, inside, to = d.file("tar"), d.file(), d.file()
-    say = d.pick([f"write the name of the file in {archive} to {to}", f"put the name of the member of {archive} into {to}"])
+    say = d.pick(
+        [
+            f"write the name of the file in {archive} to {to}",
+            f"put the name of the member of {archive} into {to}",
+        ]
+    )
     return _told(
         "member_of",
         say,
@@ -197,7 +218,12 @@ def member_of(d: Draw) -> Part:
 def holder_of(d: Draw) -> Part:
     one, two, to, word = d.file(), d.file(), d.file(), d.word()
     names = d.shuffled([one, two])
-    say = d.pick([f"write which of {names[0]} and {names[1]} has {word} to {to}", f"find {word} in {names[0]} or {names[1]} and put the file name into {to}"])
+    say = d.pick(
+        [
+            f"write which of {names[0]} and {names[1]} has {word} to {to}",
+            f"find {word} in {names[0]} or {names[1]} and put the file name into {to}",
+        ]
+    )
     return _told(
         "holder_of",
         say,

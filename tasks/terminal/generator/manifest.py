@@ -83,9 +83,13 @@ def verify_manifest() -> None:
     for split, hashes in frozen["tasks"].items():
         for task_id, sha in hashes.items():
             if fresh["tasks"][split].get(task_id) != sha:
-                raise EnvironmentFault(f"tasks/terminal/generator/manifest.json: {task_id} is no longer the task that was frozen")
+                raise EnvironmentFault(
+                    f"tasks/terminal/generator/manifest.json: {task_id} is no longer the task that was frozen"
+                )
     if fresh["sha256"] != frozen["sha256"]:
-        raise EnvironmentFault("tasks/terminal/generator/manifest.json: the lists differ from the frozen ones")
+        raise EnvironmentFault(
+            "tasks/terminal/generator/manifest.json: the lists differ from the frozen ones"
+        )
 
 
 def main() -> None:

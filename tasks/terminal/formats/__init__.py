@@ -1,0 +1,1 @@
+"""Task folders of other projects: how a task is written as one."""

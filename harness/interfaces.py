@@ -200,8 +200,15 @@ class Environment(Protocol):
 class Agent(Protocol):
     """Prompt and parser. Pure: an agent keeps nothing between calls."""
 
-    max_turns: int
-    max_new_tokens: int
+    @property
+    def max_turns(self) -> int:
+        """Replies per episode."""
+        ...
+
+    @property
+    def max_new_tokens(self) -> int:
+        """Tokens per reply."""
+        ...
 
     def messages(self, turns: Sequence[Turn], observation: Observation) -> list[Message]:
         """The whole prompt for the next reply. Where it extends the previous prompt and reply, the sampled tokens are kept
@@ -267,10 +274,14 @@ class Tokenizer(Protocol):
 class Policy(Protocol):
     """An inference engine that holds one set of weights at a time."""
 
-    tokenizer: Tokenizer
-    lockstep: bool
-    """True: results are reproducible only when batches are, so ``rollout`` waits for every live episode before it calls
-    ``generate``. False: the engine batches by itself and is called as episodes become ready."""
+    @property
+    def tokenizer(self) -> Tokenizer: ...
+
+    @property
+    def lockstep(self) -> bool:
+        """True: results are reproducible only when batches are, so ``rollout`` waits for every live episode before it calls
+        ``generate``. False: the engine batches by itself and is called as episodes become ready."""
+        ...
 
     async def generate(self, requests: Sequence[GenerationRequest]) -> list[Generation]: ...
     def forget(self, conversations: Sequence[int]) -> None:

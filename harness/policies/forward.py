@@ -166,7 +166,7 @@ class HuggingFaceForward:
 def _row_cache() -> Any:
     from transformers.cache_utils import Cache
 
-    class RowCache(Cache):  # type: ignore[misc]
+    class RowCache(Cache):
         """Hugging Face's cache protocol over :class:`KVCache`; keys come as (rows, heads, new tokens, head size)."""
 
         rows: KVCache

@@ -61,8 +61,8 @@ class KVCache:
             for tensor in store:
                 if tensor is not None:
                     tensor[[a, b], :used] = tensor[[b, a], :used]
-        for names in (self.conversations, self.tokens):
-            names[a], names[b] = names[b], names[a]  # type: ignore[index]
+        self.conversations[a], self.conversations[b] = self.conversations[b], self.conversations[a]
+        self.tokens[a], self.tokens[b] = self.tokens[b], self.tokens[a]
 
     def forget(self, conversations: Sequence[int]) -> None:
         """The rows of these may be reused by a conversation of the same key only after they are empty."""

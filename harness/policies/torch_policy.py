@@ -49,7 +49,8 @@ class TorchPolicy:
             raise RequestError(
                 f"policy.model = {self.source!r}: no causal language model can be loaded from it: {error}"
             ) from error
-        self.model.to(device).eval()
+        torch.nn.Module.to(self.model, torch.device(device))
+        self.model.eval()
         self.model.requires_grad_(False)
         self.device = torch.device(device)
         configured = self.model.generation_config.eos_token_id

@@ -238,7 +238,7 @@ def _member(archive: bytes, name: str) -> bytes | None:
     """Bytes of a regular member, at most ARCHIVE_LIMIT; None where there is none."""
     try:
         if zipfile.is_zipfile(io.BytesIO(archive)):
-            with zipfile.ZipFile(io.BytesIO(archive)) as bundle, bundle.open(name) as file:
+            with zipfile.ZipFile(io.BytesIO(archive)) as zipped, zipped.open(name) as file:
                 return file.read(ARCHIVE_LIMIT)
         with tarfile.open(fileobj=io.BytesIO(archive), mode="r:*") as bundle:
             for number, member in enumerate(bundle):

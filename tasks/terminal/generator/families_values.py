@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tasks.terminal.checks import Absent, FileIs, IsFolder, NumberNear, Unchanged
-from tasks.terminal.filetree import folder, link
+from tasks.terminal.filetree import Entry, folder, link
 from tasks.terminal.generator.archives import tar_of
 from tasks.terminal.generator.draw import Draw, at, holding, lines
 from tasks.terminal.task import Part
@@ -52,8 +52,14 @@ def delete_as_told(d: Draw) -> Part:
 
 
 def _told(
-    family: str, say: str, files: dict, look: str, value: str, to: str, wrong: tuple[tuple[str, ...], ...]
-) -> Part:  # type: ignore[type-arg]
+    family: str,
+    say: str,
+    files: dict[str, Entry],
+    look: str,
+    value: str,
+    to: str,
+    wrong: tuple[tuple[str, ...], ...],
+) -> Part:
     """Look, then write what was seen to ``to``."""
     return Part(family, say, files, (look, f"echo {value} > {to}"), wrong, (FileIs(at(to), value),))
 

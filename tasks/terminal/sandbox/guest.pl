@@ -447,6 +447,10 @@ sub initialise {
     ($output_bytes, $process_limit, $limits, $environment, @disks) = split /\0/, $payload, -1;
     for my $limit (split / /, $limits) {
         my ($resource, $value) = split /=/, $limit;
+        my $now = "\0" x 16;
+        syscall($abi->{prlimit64}, 0, $resource + 0, 0, $now) == 0 or die "rlimit $limit: $!\n";
+        my $hard = (unpack('Q2', $now))[1];
+        $value = $hard if $value > $hard;    # a harness that is bounded more tightly itself
         my $pair = pack('Q2', $value, $value);
         syscall($abi->{prlimit64}, 0, $resource + 0, $pair, 0) == 0 or die "rlimit $limit: $!\n";
     }

@@ -17,15 +17,18 @@ from harness.errors import InfrastructureError
 from tasks.terminal.sandbox import cgroups, protocol, seccomp
 from tasks.terminal.sandbox.binary import candidates, for_any_user
 from tasks.terminal.sandbox.channel import Channel, GuestRefused, GuestSandbox
-from tasks.terminal.sandbox.interface import ProbeResult, SandboxLimits
+from tasks.terminal.sandbox.interface import ProbeResult, Root, SandboxLimits
 from tasks.terminal.sandbox.launcher import Launcher
 
 START_TIMEOUT_S = 10.0
 END_PATIENCE_S = 2.0
 DISKS = ("/home/user", "/tmp", "/tests", "/dev/shm")
-_PASSWD = b"root:x:0:0:root:/root:/bin/bash\nuser:x:1000:1000:user:/home/user:/bin/bash\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n"
-_GROUP = b"root:x:0:\nuser:x:1000:\nnogroup:x:65534:\n"
-_HOSTS = b"127.0.0.1 localhost sandbox\n::1 localhost\n"
+HOME_ONLY = Root()
+_ETC = {
+    "passwd": b"root:x:0:0:root:/root:/bin/bash\nuser:x:1000:1000:user:/home/user:/bin/bash\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n",
+    "group": b"root:x:0:\nuser:x:1000:\nnogroup:x:65534:\n",
+    "hosts": b"127.0.0.1 localhost sandbox\n::1 localhost\n",
+}
 # Each fails if and only if the limit holds, within what ``probe`` allows.
 _LIMIT_TRIALS = (
     ("memory", """perl -e '$x = "a" x (1 << 20); push @y, $x . $_ for 1 .. 300'"""),
@@ -55,19 +58,19 @@ class BubblewrapBackend:
         """The controllers of cgroups that bound a sandbox as a whole."""
         return tuple(c for h in self._hierarchies for c in h.controllers)
 
-    async def start(self, limits: SandboxLimits) -> GuestSandbox:
+    async def start(self, limits: SandboxLimits, root: Root = HOME_ONLY) -> GuestSandbox:
         """A sandbox ready for its first command. Raises InfrastructureError with what bubblewrap said."""
         ours, theirs = socket.socketpair()
         with theirs:
             ours.setblocking(False)
-            process = self._launch(theirs, limits)
+            process = self._launch(theirs, limits, root)
         channel = Channel(ours)
         machine = _BubblewrapMachine(process)
         sandbox = GuestSandbox(channel, machine)
         try:
             if self._hierarchies:
                 machine.cgroup = cgroups.Cgroup(self._hierarchies, limits.memory_mb, limits.pids)
-            first = protocol.init_payload(limits, self.aggregate_limits, DISKS)
+            first = protocol.init_payload(limits, self.aggregate_limits, (*DISKS, *root.writable))
             await channel.request(b"I", first, START_TIMEOUT_S)
             if machine.cgroup:
                 machine.cgroup.add(machine.guest_pid())
@@ -79,9 +82,9 @@ class BubblewrapBackend:
             raise
         return sandbox
 
-    def _launch(self, guest_end: socket.socket, limits: SandboxLimits) -> subprocess.Popen[bytes]:
-        with self._files.opened() as files:
-            command = _command(self._binary, limits, files, [self._perl, "-e", guest_program()])
+    def _launch(self, guest_end: socket.socket, limits: SandboxLimits, root: Root) -> subprocess.Popen[bytes]:
+        with self._files.opened(root) as files:
+            command = _command(self._binary, limits, files, [self._perl, "-e", guest_program()], root)
             try:
                 return self._launcher.start(command, guest_end.fileno(), list(files.values()))
             except OSError as error:
@@ -130,8 +133,8 @@ class BubblewrapBackend:
 
     def _try(self, binary: Path) -> None:
         """Start a throw-away sandbox as real ones are started. Raises InfrastructureError with what it said."""
-        with self._files.opened() as files:
-            command = _command(binary, SandboxLimits(), files, [self._perl, "-e", "1"])
+        with self._files.opened(HOME_ONLY) as files:
+            command = _command(binary, SandboxLimits(), files, [self._perl, "-e", "1"], HOME_ONLY)
             status, said = self._launcher.start_and_wait(command, list(files.values()), START_TIMEOUT_S)
         if status != 0:
             raise InfrastructureError(said or f"exit status {status}")
@@ -141,18 +144,23 @@ class _HandedFiles:
     """What bubblewrap reads from descriptors: the sandbox's few files under /etc, and the seccomp filter."""
 
     def __init__(self) -> None:
-        contents = {"passwd": _PASSWD, "group": _GROUP, "hosts": _HOSTS, "seccomp": seccomp.program()}
+        contents = {**_ETC, "seccomp": seccomp.program()}
         self._kept: dict[str, int] = {}
         for name, content in contents.items():
             self._kept[name] = os.memfd_create(name)
             os.write(self._kept[name], content)
 
     @contextlib.contextmanager
-    def opened(self) -> Iterator[dict[str, int]]:
-        """Descriptors for one start. Each is opened anew, because sandboxes that start at the same time must not share a
-        file offset: bubblewrap reads to the end."""
+    def opened(self, root: Root) -> Iterator[dict[str, int]]:
+        """Descriptors for one start, those of the task's own files under their paths. Each is opened anew, because sandboxes
+        that start at the same time must not share a file offset: bubblewrap reads to the end."""
         files = {name: os.open(f"/proc/self/fd/{kept}", os.O_RDONLY) for name, kept in self._kept.items()}
         try:
+            for path, entry in root.files:
+                files[path] = os.memfd_create("file")
+                with open(files[path], "wb", closefd=False) as file:
+                    file.write(entry.content or b"")
+                os.lseek(files[path], 0, os.SEEK_SET)
             yield files
         finally:
             for descriptor in files.values():
@@ -214,26 +222,47 @@ class _BubblewrapMachine:
 
 _NAMESPACES = """
     --unshare-all --unshare-user --disable-userns --die-with-parent --new-session --as-pid-1 --cap-drop ALL --clearenv
-    --uid 1000 --gid 1000 --hostname sandbox --size 1048576 --tmpfs / --ro-bind /usr /usr"""
-_FILE_SYSTEM = """
-    --dir /etc --ro-bind-try /etc/ld.so.cache /etc/ld.so.cache --ro-bind-try /etc/alternatives /etc/alternatives
-    --symlink /proc/mounts /etc/mtab --symlink ../usr/lib/os-release /etc/os-release
-    --file {passwd} /etc/passwd --file {group} /etc/group --file {hosts} /etc/hosts --dir /var --symlink /tmp /var/tmp
-    --proc /proc --ro-bind /proc/sys /proc/sys --dev /dev
-    --perms 1777 --size {size} --tmpfs /dev/shm --perms 1777 --size {size} --tmpfs /tmp
-    --size {size} --tmpfs /home/user --size {size} --tmpfs /tests --perms 0700 --size 8388608 --tmpfs /run/shell
-    --remount-ro /dev --remount-ro / --chdir /home/user --seccomp {seccomp} --"""
+    --uid 1000 --gid 1000 --hostname sandbox"""
+_BASE = """
+    --dir /etc --ro-bind-try /etc/ld.so.cache /etc/ld.so.cache --ro-bind-try /etc/alternatives /etc/alternatives --dir /var
+    --symlink /proc/mounts /etc/mtab --symlink ../usr/lib/os-release /etc/os-release --symlink /tmp /var/tmp"""
+_KERNEL = "--proc /proc --ro-bind /proc/sys /proc/sys --dev /dev --perms 1777 --size {size} --tmpfs /dev/shm"
+_DISKS = """
+    --perms 1777 --size {size} --tmpfs /tmp --size {size} --tmpfs /home/user --size {size} --tmpfs /tests
+    --perms 0700 --size 8388608 --tmpfs /run/shell"""
 
 
-def _command(binary: Path, limits: SandboxLimits, files: dict[str, int], program: list[str]) -> list[str]:
+def _command(
+    binary: Path, limits: SandboxLimits, files: dict[str, int], program: list[str], root: Root
+) -> list[str]:
     """The whole command line: isolate, and run the program as process 1."""
-    file_system = _FILE_SYSTEM.format(size=limits.disk_mb << 20, **files)
+    size = limits.disk_mb << 20
+    root_size = size if root.open else (1 << 20) + sum(entry.size for _, entry in root.files)
+    writable = sorted({*root.writable, *(("/usr/local",) if root.open else ())})
     return [
         str(binary),
         *_NAMESPACES.split(),
+        *("--size", str(root_size), "--tmpfs", "/", "--ro-bind", "/usr", "/usr"),
         *_root_layout(),
-        *file_system.split(),
+        *(part for path in writable for part in ("--size", str(size), "--tmpfs", path)),
+        *_BASE.split(),
+        *(part for path, target in root.links for part in ("--symlink", target, path)),
+        *_small_files(files, root),
+        *_KERNEL.format(size=size).split(),
+        *_DISKS.format(size=size).split(),
+        *(("--ro-bind", str(root.tools), "/run/verifier") if root.tools else ()),
+        *("--remount-ro", "/dev", *(() if root.open else ("--remount-ro", "/"))),
+        *("--chdir", "/home/user", "--seccomp", str(files["seccomp"]), "--"),
         *program,
+    ]
+
+
+def _small_files(files: dict[str, int], root: Root) -> list[str]:
+    modes = {path: entry.mode for path, entry in root.files}
+    base = {f"/etc/{name}": name for name in _ETC if f"/etc/{name}" not in modes}
+    return [
+        *(part for path, name in base.items() for part in ("--file", str(files[name]), path)),
+        *(p for path in modes for p in ("--perms", f"{modes[path]:o}", "--file", str(files[path]), path)),
     ]
 
 

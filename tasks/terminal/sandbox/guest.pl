@@ -421,6 +421,7 @@ sub remove_all {
 sub verify {
     my ($timeout_s, $payload) = @_;
     remove_all('/tests');
+    if (-d '/logs') { remove_all('/logs'); mkdir '/logs/verifier', 0755 or die "/logs/verifier: $!\n" }
     my ($arguments, $tree) = (take($payload), take($payload));
     write_tree(\$tree);
     my @argv = split /\0/, $arguments, -1;
@@ -429,7 +430,7 @@ sub verify {
     my $pid = try_fork() // die "cannot fork the verifier: $!\n";
     if (!$pid) {
         syscall($abi->{setsid});
-        %ENV = (PATH => '/usr/local/bin:/usr/bin:/bin', HOME => '/tmp', LANG => 'C.UTF-8');
+        %ENV = (PATH => '/usr/bin:/bin:/usr/local/bin', HOME => '/tmp', LANG => 'C.UTF-8');
         chdir '/';
         exec { $argv[0] } @argv or exit_now(127);
     }

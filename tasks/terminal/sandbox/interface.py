@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
-from tasks.terminal.filetree import FileTree
+from tasks.terminal.filetree import Entry, FileTree
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,24 @@ class SandboxLimits:
     disk_mb: int = 64
     open_files: int = 1024
     output_bytes: int = 16384
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """What stands around ``/home/user`` and ``/tmp``, which are always the agent's own.
+
+    writable: further folders of the agent's own; each is a file system of the limits' ``disk_mb``.
+    files: read-only files of the task in folders that are not the agent's, such as ``/etc``.
+    links: symbolic links in such folders: (path, target).
+    open: ``/`` itself is writable, and ``/usr/local`` begins empty: to build a layer, never where a verifier runs.
+    tools: a folder of the harness's machine, shown read-only as ``/run/verifier``.
+    """
+
+    writable: tuple[str, ...] = ()
+    files: tuple[tuple[str, Entry], ...] = ()
+    links: tuple[tuple[str, str], ...] = ()
+    open: bool = False
+    tools: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +108,8 @@ class Sandbox(Protocol):
         ...
 
     async def verify(self, files: FileTree, argv: Sequence[str], timeout_s: float) -> VerifyResult:
-        """After ``freeze``: empty ``/tests``, put ``files`` there, and run ``argv`` with a clean environment. Raises
-        InfrastructureError when the verifier cannot be run."""
+        """After ``freeze``: empty ``/tests`` (and ``/logs``, where there is one), put ``files`` there, and run ``argv`` with a
+        clean environment. Raises InfrastructureError when the verifier cannot be run."""
         ...
 
     async def close(self) -> None:
@@ -113,7 +132,7 @@ class SandboxBackend(Protocol):
 
     name: str
 
-    async def start(self, limits: SandboxLimits) -> Sandbox: ...
+    async def start(self, limits: SandboxLimits, root: Root = Root()) -> Sandbox: ...
 
     def probe(self) -> ProbeResult:
         """Try it, in at most a few seconds."""

@@ -11,9 +11,8 @@ import re
 
 from tasks.webshop.porter import stem
 
-STOP_WORDS = frozenset(
-    "a an and are as at be but by for if in into is it no not of on or such that the their then there these they this to was will with".split()
-)
+_STOP_WORDS = "a an and are as at be but by for if in into is it no not of on or such that the their then there these they this to was will with"
+STOP_WORDS = frozenset(_STOP_WORDS.split())
 MAX_TOKEN_LENGTH = 255
 
 _ASCII = re.compile(

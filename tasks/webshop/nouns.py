@@ -17,12 +17,11 @@ HEURISTIC = "heuristic-1"
 
 Tagger = Callable[[str], tuple[str, ...]]
 
-_FUNCTION_WORDS = frozenset(
-    """a about all an and any are as at be both by can do does each easily for from has have he her his how i if in into is it
+_WORDS = """a about all an and any are as at be both by can do does each easily for from has have he her his how i if in into is it
     its my nor not of off on only or other our out over own per she so some such than that the their them then these they
     this those through to too under until up us very was we what when where which while who will with without you your
-    quickly softly highly extra washable non""".split()
-)
+    quickly softly highly extra non"""
+_FUNCTION_WORDS = frozenset(_WORDS.split())
 _PLAIN_COLOURS = frozenset(
     ("black", "white", "red", "blue", "green", "yellow", "brown", "pink", "grey", "gray")
 )

@@ -76,6 +76,9 @@ def audit(log: Sequence[Event], cohorts: Cohorts) -> Audit:
                 if member not in births:
                     problems.append(f"event {event['n']}: member {member} was consumed but never dispatched")
                     continue
+                if births[member] > version:
+                    problems.append(f"event {event['n']}: member {member} was consumed before its version")
+                    continue
                 tau = staleness(version, births[member])
                 if tau != entry["staleness"] or tau != entry["in_flight"] + entry["in_queue"]:
                     problems.append(

@@ -21,7 +21,7 @@ SEARCH, BACK, PREVIOUS, NEXT, BUY = "Search", "Back to Search", "< Prev", "Next 
 RATING = "N.A."
 
 PageKind = Literal["index", "results", "item", "sub", "done"]
-ObservationMode = Literal["text", "text_rich", "html"]
+ObservationMode = Literal["text", "text_rich", "html", "brief"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,7 @@ class View:
     sub: str = ""
     options: Mapping[str, str] = field(default_factory=dict)
     reward: float | None = None
+    per_page: int = PER_PAGE
 
     def at(self, kind: PageKind, sub: str = "") -> View:
         """The same place on another page."""
@@ -45,7 +46,7 @@ class View:
     @property
     def shown(self) -> Sequence[int]:
         """Product numbers on this page of the results."""
-        return self.results[(self.page - 1) * PER_PAGE : self.page * PER_PAGE]
+        return self.results[(self.page - 1) * self.per_page : self.page * self.per_page]
 
     def url(self, session: str, asin: str) -> str:
         """The original's address of the page; ``asin`` is of the view's product."""
@@ -97,7 +98,7 @@ def nodes(
         page.append(_text(f"Page {view.page} (Total results: {len(view.results)})"))
         if view.page > 1:
             page.append(_button(PREVIOUS))
-        if compat == "original" or view.page * PER_PAGE < len(view.results):
+        if compat == "original" or view.page * view.per_page < len(view.results):
             page.append(_button(NEXT))
         for product in products:
             page += (Node("product", product.asin), _text(product.title), _text(product.price_tag))
@@ -223,3 +224,25 @@ def rich_observation(
         elif node.text.strip():
             lines.append(node.text)
     return "\n".join([*reversed(clicked), *lines, ""])
+
+
+def brief_observation(view: View, instruction: str, products: Sequence[Product], page: Iterable[Node]) -> str:
+    """The ``brief`` mode, for policies of very few parameters: in lower case, without what every page says."""
+    if view.kind == "index":
+        return instruction.lower()
+    if view.kind == "results":
+        lines = [f"{product.asin} {product.title} {product.price_tag}" for product in products]
+        return "\n".join(lines or ["nothing found"]).lower()
+    if view.kind == "item":
+        groups: dict[str, list[str]] = {}
+        for node in page:
+            if node.kind == "option":
+                groups.setdefault(node.group, []).append(
+                    _marked(node) if _is_chosen(node, view.options) else node.text.strip()
+                )
+        return "\n".join(
+            [*(f"{group}: {', '.join(values)}" for group, values in groups.items()), "buy now"]
+        ).lower()
+    if view.kind == "sub":
+        return "\n".join(node.text.strip() for node in _sub(view.sub, products[0])).lower()
+    return f"score {view.reward}"

@@ -47,11 +47,13 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class SessionSettings:
-    """``show_attributes``: the item page has a button for them, as the original's ``show_attrs``."""
+    """``show_attributes``: the item page has a button for them, as the original's ``show_attrs``. ``per_page``: products on a
+    page of results; the original's 10."""
 
     mode: ObservationMode = "text"
     compat: Compat = "fixed"
     show_attributes: bool = False
+    per_page: int = pages.PER_PAGE
 
 
 class Page:
@@ -96,7 +98,7 @@ class Session:
         self.name = name
         self.visited: frozenset[str] = frozenset()
         self.bought: Reward | None = None
-        self.page = self._page(View())
+        self.page = self._page(View(per_page=settings.per_page))
 
     def _page(self, view: View) -> Page:
         return Page(view, self.goal, self._catalogue, self._settings)
@@ -116,6 +118,8 @@ class Session:
         if self._settings.mode == "text_rich":
             url = self.url() if compat == "original" else ""
             return pages.rich_observation(self.page.nodes, view.options, self.visited, url, compat)
+        if self._settings.mode == "brief":
+            return pages.brief_observation(view, self.goal.instruction, self.page.products, self.page.nodes)
         from tasks.webshop.html import render_page
 
         return render_page(self.page, self.goal.instruction, self.name, self.visited)
@@ -160,7 +164,7 @@ class Session:
         results = self._find(keywords)
         if results is None:
             return Outcome(invalid=f"{keywords[0]} cannot be searched so")
-        return self._go(View("results", keywords, 1, results))
+        return self._go(View("results", keywords, 1, results, per_page=self._settings.per_page))
 
     def _find(self, keywords: tuple[str, ...]) -> Sequence[int] | None:
         """Product numbers; None for a special search that crashes the original. ``fixed`` knows no special searches."""
@@ -183,7 +187,7 @@ class Session:
         keywords = self.page.view.keywords or ()
         again = self._settings.compat == "original" and keywords[0] == "<r>"
         results = self._find(keywords) if again else self.page.view.results
-        return self._go(View("results", keywords, page, results or ()))
+        return self._go(View("results", keywords, page, results or (), per_page=self._settings.per_page))
 
     def _page_name(self) -> str:
         """Which page the buttons take this for. The original looks for names of pages anywhere in the address."""
@@ -204,7 +208,7 @@ class Session:
             return self._buy()
         if named == "back to search":
             self.visited = frozenset()
-            return self._go(View())
+            return self._go(View(per_page=self._settings.per_page))
         if named in ("next >", "< prev"):
             name = self._page_name()
             if name == "search_results":

@@ -7,6 +7,8 @@ import asyncio
 from harness.errors import EnvironmentFault, InfrastructureError
 from harness.interfaces import Action, Environment, Observation, StepResult, Task
 from tasks.terminal.agent import REMINDER, observe
+from tasks.terminal.formats.episode import FolderEnvironment
+from tasks.terminal.formats.machine import Machines
 from tasks.terminal.sandbox.interface import Sandbox
 from tasks.terminal.sandbox.pool import SandboxPool
 from tasks.terminal.task import TerminalTask, verdict
@@ -71,26 +73,47 @@ class TerminalEnvironment:
 
 
 class TerminalEnvironments:
-    """The sandboxes of one process: a pool that is opened for so many episodes at once, and the environments over it."""
+    """The sandboxes of one process, for so many episodes at once, and the environments over them: for generated tasks a pool of
+    sandboxes started ahead, for tasks from folders the machines that start from each task's own layer."""
 
-    def __init__(self, sandbox: str, command_timeout_s: float) -> None:
+    def __init__(
+        self,
+        sandbox: str,
+        command_timeout_s: float,
+        folders: bool = False,
+        episode_timeout_s: float = 600.0,
+        verifier_timeout_s: float = 300.0,
+    ) -> None:
         self._sandbox = sandbox
         self._timeout_s = command_timeout_s
+        self._folders = folders
+        self._episode_timeout_s = episode_timeout_s
+        self._verifier_timeout_s = verifier_timeout_s
         self._pool: SandboxPool | None = None
+        self._machines: Machines | None = None
 
     async def open(self, concurrency: int) -> None:
         from tasks.terminal.sandbox.select import select_backend
 
         await self.close()
-        self._pool = SandboxPool(select_backend(self._sandbox), ahead=min(concurrency, 8))
+        backend = select_backend(self._sandbox)
+        if self._folders:
+            self._machines = Machines(backend)
+            return
+        self._pool = SandboxPool(backend, ahead=min(concurrency, 8))
         await self._pool.open()
 
     def environment(self) -> Environment:
+        if self._machines is not None:
+            return FolderEnvironment(
+                self._machines, self._timeout_s, self._episode_timeout_s, self._verifier_timeout_s
+            )
         if self._pool is None:
             raise InfrastructureError("the terminal suite is not open in this process")
         return TerminalEnvironment(self._pool, self._timeout_s)
 
     async def close(self) -> None:
+        self._machines = None
         pool, self._pool = self._pool, None
         if pool is not None:
             await asyncio.shield(pool.close())

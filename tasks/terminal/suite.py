@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -15,6 +17,8 @@ from harness.errors import RequestError
 from harness.interfaces import Agent, Environment, Task
 from tasks.terminal.agent import Parser, Prompt, terminal_agent
 from tasks.terminal.environment import TerminalEnvironments
+from tasks.terminal.formats.foldertask import FolderTask
+from tasks.terminal.formats.source import usable_tasks
 from tasks.terminal.generator.manifest import SIZES, TaskList, load_manifest
 from tasks.terminal.task import TerminalTask
 
@@ -32,17 +36,31 @@ class TerminalSettings(Table):
     """strict: one command or done; endless: as Endless Terminals reads replies."""
     prompt: Prompt = "brief"
     """full: with the system message; brief: without (the embedded policy has learnt the protocol)."""
+    tasks: str | None = None
+    """Instead of the generated tasks: a folder of task folders (Endless Terminals, Harbor), Parquet or JSON rows beside task
+    folders, a dataset on the Hugging Face hub, or a manifest that `bench tasks validate` wrote."""
+    episode_timeout_s: float = Field(default=600.0, gt=0, le=86400)
+    """Tasks from folders: an episode is judged as it stands after so long, or earlier where the task says so."""
+    verifier_timeout_s: float = Field(default=300.0, gt=0, le=86400)
+    """Tasks from folders: time limit of the final test where the task states none."""
 
 
 class TerminalSuite:
-    """Shell tasks in sandboxes: 41 generated families, 13 of which need a value that only a command's output shows."""
+    """Shell tasks in sandboxes: 41 generated families, 13 of which need a value that only a command's output shows; or, with
+    the setting ``tasks``, task folders in the layouts of Endless Terminals and Harbor."""
 
     name: ClassVar[str] = "terminal"
     Settings: ClassVar[type] = TerminalSettings
 
     def __init__(self, settings: TerminalSettings) -> None:
         self.settings = settings
-        self._environments = TerminalEnvironments(settings.sandbox, settings.command_timeout_s)
+        self._environments = TerminalEnvironments(
+            settings.sandbox,
+            settings.command_timeout_s,
+            settings.tasks is not None,
+            settings.episode_timeout_s,
+            settings.verifier_timeout_s,
+        )
 
     @staticmethod
     def probes() -> list[Probe]:
@@ -51,15 +69,33 @@ class TerminalSuite:
 
         return [Probe(probe.name, probe.works, probe.detail, probe.remedy) for probe in probes()]
 
+    @cached_property
+    def _folder_tasks(self) -> dict[str, list[FolderTask]] | None:
+        return usable_tasks(self.settings.tasks) if self.settings.tasks is not None else None
+
     def splits(self) -> tuple[str, ...]:
-        return tuple(SIZES)
+        return tuple(SIZES) if self._folder_tasks is None else tuple(self._folder_tasks)
 
     def tasks(self, split: str) -> Sequence[Task]:
-        if split not in SIZES:
-            raise RequestError(f"terminal suite: split {split!r}; accepted: {', '.join(SIZES)}")
-        return TaskList(split)
+        if split not in self.splits():
+            raise RequestError(f"terminal suite: split {split!r}; accepted: {', '.join(self.splits())}")
+        if self._folder_tasks is None:
+            return TaskList(split)
+        tasks = self._folder_tasks[split]
+        if not tasks:
+            raise RequestError(
+                f"--tasks {self.settings.tasks}: no task is left for the split {split}; accepted: at least two tasks"
+            )
+        return tasks
 
     def manifest(self) -> Mapping[str, Any]:
+        if self._folder_tasks is not None:
+            return {
+                "name": self.name,
+                "sha256": _list_sha256(self._folder_tasks),
+                "source": self.settings.tasks,
+                "sizes": {split: len(tasks) for split, tasks in self._folder_tasks.items()},
+            }
         frozen = load_manifest()
         return {"name": self.name, "sha256": frozen["sha256"], "seed": frozen["seed"], "sizes": dict(SIZES)}
 
@@ -112,3 +148,11 @@ class TerminalSuite:
         else:
             commands = [command for part in parts for command in part.steps]
         return [*(f"<command>{command}</command>" for command in commands), "<action>done</action>"]
+
+
+def _list_sha256(splits: Mapping[str, Sequence[FolderTask]]) -> str:
+    """Of every task of every split."""
+    lines = [
+        f"{split} {task.task_id} {task.fingerprint}\n" for split in sorted(splits) for task in splits[split]
+    ]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()

@@ -76,11 +76,17 @@ class FolderTask:
     truth: str | None = field(default=None, repr=False)
 
 
+REPORTS = ("tasks-report.json", "usable-tasks.json")
+"""What the quality gate writes, possibly beside a task's own files."""
+
+
 def folder_fingerprint(folder: Path) -> str:
     """SHA-256 of every file below the folder: relative path, whether it can be executed, content; links as such."""
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
+        if name in REPORTS:
+            continue
         if path.is_symlink():
             kind, content = "l", str(path.readlink()).encode()
         elif path.is_file():

@@ -8,7 +8,7 @@ pytest; its verdict is the reward file.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.errors import EnvironmentFault, InfrastructureError
@@ -18,7 +18,7 @@ from tasks.terminal.formats.tools import MOUNT, sandbox_python
 from tasks.terminal.sandbox.interface import Sandbox, VerifyResult
 
 # -S leaves out sitecustomize, which Debian keeps in /etc; the process closes its memory to those of the same user.
-_BOOTSTRAP = f"""
+_PREPARED = f"""
 import ctypes, os, sys
 ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
 sys.dont_write_bytecode = True
@@ -26,6 +26,10 @@ version = "%d.%d" % sys.version_info[:2]
 sys.path[:0] = [{MOUNT!r}]
 sys.path += ["/usr/local/lib/python" + version + "/dist-packages", "/usr/local/lib/python" + version + "/site-packages"]
 sys.path += ["/usr/lib/python3/dist-packages"]
+"""
+_BOOTSTRAP = (
+    _PREPARED
+    + """
 try:
     import pytest
 except ImportError as error:
@@ -38,6 +42,14 @@ except OSError:
 options = ["-q", "--rootdir=/tests", "--confcutdir=/tests", "-p", "no:cacheprovider", "--color=no"]
 sys.exit(pytest.main([*options, *sys.argv[2:]]))
 """
+)
+_FINDER = (
+    _PREPARED
+    + """
+import importlib.util
+print(*(name for name in sys.argv[1:] if importlib.util.find_spec(name) is None), flush=True)
+"""
+)
 _NO_PYTEST = 100
 _PYTEST_INTERNAL, _PYTEST_USAGE, _PYTEST_NONE = 3, 4, 5
 _LIBRARY_PATHS = ("LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONHOME", "BASH_ENV", "ENV")
@@ -124,3 +136,13 @@ def _from_json(text: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError("no number")
     return float(value)
+
+
+async def missing_modules(sandbox: Sandbox, names: Sequence[str]) -> list[str]:
+    """Which of these modules pytest would not find in a frozen sandbox."""
+    if not names:
+        return []
+    result = await sandbox.verify({}, [sandbox_python(), "-I", "-S", "-c", _FINDER, *names], 60)
+    if result.exit_status != 0:
+        raise InfrastructureError(f"python does not run in the sandbox: {result.output.strip()[-300:]}")
+    return result.output.split()

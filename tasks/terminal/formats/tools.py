@@ -21,7 +21,7 @@ PROGRAMS = {
     "pytest": '#!/bin/sh\nexec python3 -m pytest "$@"\n',
     "uvx": '#!/bin/sh\nwhile [ $# -gt 0 ] && [ "$1" != pytest ]; do shift; done\nexec python3 -m "$@"\n',
     "uv": '#!/bin/sh\ncase "$1" in run) exec uvx "$@" ;; esac\n',
-    **{name: "#!/bin/sh\n" for name in ("apt", "apt-get", "pip", "pip3")},
+    **dict.fromkeys(("apt", "apt-get", "pip", "pip3"), "#!/bin/sh\n"),
 }
 """What a ``test.sh`` calls to have pytest, which is there already."""
 _PYTHONS = ("/usr/bin/python3", "/usr/local/bin/python3")

@@ -139,6 +139,14 @@ class Session:
 
     # ---------------------------------------------------------------------------------------------------- what is done
 
+    def show(self, view: View) -> None:
+        """Go straight to a place, as a link does. The view's product and options must exist."""
+        self.page = self._page(replace(view, per_page=self._settings.per_page))
+        if view.kind == "item":
+            self.visited |= {self.page.products[0].asin}
+        if view.kind == "index":
+            self.visited = frozenset()
+
     def act(self, action: ParsedAction) -> Outcome:
         """One step. What means nothing changes nothing, and the outcome says why."""
         if self.page.view.kind == "done" and self._settings.compat == "fixed":
@@ -161,12 +169,12 @@ class Session:
         return Outcome()
 
     def _search(self, keywords: tuple[str, ...]) -> Outcome:
-        results = self._find(keywords)
+        results = self.find(keywords)
         if results is None:
             return Outcome(invalid=f"{keywords[0]} cannot be searched so")
         return self._go(View("results", keywords, 1, results, per_page=self._settings.per_page))
 
-    def _find(self, keywords: tuple[str, ...]) -> Sequence[int] | None:
+    def find(self, keywords: tuple[str, ...]) -> Sequence[int] | None:
         """Product numbers; None for a special search that crashes the original. ``fixed`` knows no special searches."""
         first = keywords[0]
         if self._settings.compat == "fixed" or first not in ("<r>", "<a>", "<c>", "<q>"):
@@ -186,7 +194,7 @@ class Session:
         """The results again, at a page; leaving an item forgets its options."""
         keywords = self.page.view.keywords or ()
         again = self._settings.compat == "original" and keywords[0] == "<r>"
-        results = self._find(keywords) if again else self.page.view.results
+        results = self.find(keywords) if again else self.page.view.results
         return self._go(View("results", keywords, page, results or (), per_page=self._settings.per_page))
 
     def _page_name(self) -> str:
@@ -205,7 +213,7 @@ class Session:
         # The original goes by the text alone, so an option that is called like a button is that button.
         named = text if self._settings.compat == "original" or node.kind == "button" else ""
         if named == "buy now":
-            return self._buy()
+            return self.buy()
         if named == "back to search":
             self.visited = frozenset()
             return self._go(View(per_page=self._settings.per_page))
@@ -227,7 +235,8 @@ class Session:
             return self._go(replace(view, kind="item", product=number))
         return self._go(replace(view, kind="item", options={**view.options, node.group: node.value}))
 
-    def _buy(self) -> Outcome:
+    def buy(self) -> Outcome:
+        """Buy the product of the present page, with the options chosen."""
         view = self.page.view
         product, number = self.page.products[0], view.product
         assert number is not None

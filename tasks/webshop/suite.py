@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -16,6 +17,7 @@ from harness.errors import InfrastructureError, RequestError
 from harness.interfaces import Agent, Environment, Task
 from tasks.webshop.agent import Prompt, webshop_agent
 from tasks.webshop.catalogue import Catalogue
+from tasks.webshop.client import WebShopClientEnvironment, check_server
 from tasks.webshop.environment import WebShopEnvironment
 from tasks.webshop.goals import SPLITS, GoalSource
 from tasks.webshop.pages import ObservationMode
@@ -117,13 +119,23 @@ class WebShopSuite:
         return Path(__file__).parent / "policy"
 
     async def open(self, concurrency: int) -> None:
-        if self.settings.server is None:
-            len(self.catalogue)
+        s = self.settings
+        catalogue = self.catalogue
+        if s.server is not None:
+            expected = {
+                "catalogue_sha256": catalogue.sha256(),
+                "goals": s.goals,
+                "compat": s.compat,
+                "results_per_page": s.results_per_page,
+            }
+            await asyncio.to_thread(check_server, s.server, expected)
         self._is_open = True
 
     def environment(self) -> Environment:
         if not self._is_open:
             raise InfrastructureError("the webshop suite is not open in this process")
+        if self.settings.server is not None:
+            return WebShopClientEnvironment(self.settings.server, self.session_settings)
         return WebShopEnvironment(self.catalogue, self.session_settings)
 
     async def close(self) -> None:

@@ -19,16 +19,12 @@ from tasks.terminal.sandbox.binary import candidates, for_any_user
 from tasks.terminal.sandbox.channel import Channel, GuestRefused, GuestSandbox
 from tasks.terminal.sandbox.interface import ProbeResult, Root, SandboxLimits
 from tasks.terminal.sandbox.launcher import Launcher
+from tasks.terminal.sandbox.layout import ETC, command_line
 
 START_TIMEOUT_S = 10.0
 END_PATIENCE_S = 2.0
 DISKS = ("/home/user", "/tmp", "/tests", "/dev/shm")
 HOME_ONLY = Root()
-_ETC = {
-    "passwd": b"root:x:0:0:root:/root:/bin/bash\nuser:x:1000:1000:user:/home/user:/bin/bash\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n",
-    "group": b"root:x:0:\nuser:x:1000:\nnogroup:x:65534:\n",
-    "hosts": b"127.0.0.1 localhost sandbox\n::1 localhost\n",
-}
 # Each fails if and only if the limit holds, within what ``probe`` allows.
 _LIMIT_TRIALS = (
     ("memory", """perl -e '$x = "a" x (1 << 20); push @y, $x . $_ for 1 .. 300'"""),
@@ -84,7 +80,7 @@ class BubblewrapBackend:
 
     def _launch(self, guest_end: socket.socket, limits: SandboxLimits, root: Root) -> subprocess.Popen[bytes]:
         with self._files.opened(root) as files:
-            command = _command(self._binary, limits, files, [self._perl, "-e", guest_program()], root)
+            command = command_line(self._binary, limits, files, [self._perl, "-e", guest_program()], root)
             try:
                 return self._launcher.start(command, guest_end.fileno(), list(files.values()))
             except OSError as error:
@@ -134,7 +130,7 @@ class BubblewrapBackend:
     def _try(self, binary: Path) -> None:
         """Start a throw-away sandbox as real ones are started. Raises InfrastructureError with what it said."""
         with self._files.opened(HOME_ONLY) as files:
-            command = _command(binary, SandboxLimits(), files, [self._perl, "-e", "1"], HOME_ONLY)
+            command = command_line(binary, SandboxLimits(), files, [self._perl, "-e", "1"], HOME_ONLY)
             status, said = self._launcher.start_and_wait(command, list(files.values()), START_TIMEOUT_S)
         if status != 0:
             raise InfrastructureError(said or f"exit status {status}")
@@ -144,7 +140,7 @@ class _HandedFiles:
     """What bubblewrap reads from descriptors: the sandbox's few files under /etc, and the seccomp filter."""
 
     def __init__(self) -> None:
-        contents = {**_ETC, "seccomp": seccomp.program()}
+        contents = {**ETC, "seccomp": seccomp.program()}
         self._kept: dict[str, int] = {}
         for name, content in contents.items():
             self._kept[name] = os.memfd_create(name)
@@ -218,65 +214,6 @@ class _BubblewrapMachine:
             loop.remove_reader(descriptor)
             os.close(descriptor)
         return self._process.poll() is not None
-
-
-_NAMESPACES = """
-    --unshare-all --unshare-user --disable-userns --die-with-parent --new-session --as-pid-1 --cap-drop ALL --clearenv
-    --uid 1000 --gid 1000 --hostname sandbox"""
-_BASE = """
-    --dir /etc --ro-bind-try /etc/ld.so.cache /etc/ld.so.cache --ro-bind-try /etc/alternatives /etc/alternatives --dir /var
-    --symlink /proc/mounts /etc/mtab --symlink ../usr/lib/os-release /etc/os-release --symlink /tmp /var/tmp"""
-_KERNEL = "--proc /proc --ro-bind /proc/sys /proc/sys --dev /dev --perms 1777 --size {size} --tmpfs /dev/shm"
-_DISKS = """
-    --perms 1777 --size {size} --tmpfs /tmp --size {size} --tmpfs /home/user --size {size} --tmpfs /tests
-    --perms 0700 --size 8388608 --tmpfs /run/shell"""
-
-
-def _command(
-    binary: Path, limits: SandboxLimits, files: dict[str, int], program: list[str], root: Root
-) -> list[str]:
-    """The whole command line: isolate, and run the program as process 1."""
-    size = limits.disk_mb << 20
-    root_size = size if root.open else (1 << 20) + sum(entry.size for _, entry in root.files)
-    writable = sorted({*root.writable, *(("/usr/local",) if root.open else ())})
-    return [
-        str(binary),
-        *_NAMESPACES.split(),
-        *("--size", str(root_size), "--tmpfs", "/", "--ro-bind", "/usr", "/usr"),
-        *_root_layout(),
-        *(part for path in writable for part in ("--size", str(size), "--tmpfs", path)),
-        *_BASE.split(),
-        *(part for path, target in root.links for part in ("--symlink", target, path)),
-        *_small_files(files, root),
-        *_KERNEL.format(size=size).split(),
-        *_DISKS.format(size=size).split(),
-        *(("--ro-bind", str(root.tools), "/run/verifier") if root.tools else ()),
-        *("--remount-ro", "/dev", *(() if root.open else ("--remount-ro", "/"))),
-        *("--chdir", "/home/user", "--seccomp", str(files["seccomp"]), "--"),
-        *program,
-    ]
-
-
-def _small_files(files: dict[str, int], root: Root) -> list[str]:
-    modes = {path: entry.mode for path, entry in root.files}
-    base = {f"/etc/{name}": name for name in _ETC if f"/etc/{name}" not in modes}
-    return [
-        *(part for path, name in base.items() for part in ("--file", str(files[name]), path)),
-        *(p for path in modes for p in ("--perms", f"{modes[path]:o}", "--file", str(files[path]), path)),
-    ]
-
-
-@cache
-def _root_layout() -> tuple[str, ...]:
-    """``/bin`` and the like as on the host: links into /usr where it has merged them, else bound."""
-    arguments: list[str] = []
-    for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32"):
-        path = Path("/") / name
-        if path.is_symlink():
-            arguments += ["--symlink", os.readlink(path), str(path)]
-        elif path.is_dir():
-            arguments += ["--ro-bind", str(path), str(path)]
-    return tuple(arguments)
 
 
 @cache

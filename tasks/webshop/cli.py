@@ -133,14 +133,14 @@ def serve_webshop(
     from tasks.webshop.shop import open_catalogue
 
     opened = open_catalogue(catalogue, products, catalogue_seed)
-    source: GoalSource = goals.value  # type: ignore[assignment]
+    source: GoalSource = goals.value
     count = opened.goal_count(source)
     if not count:
         raise RequestError(f"--catalogue {catalogue}: it has no {source} goals; accepted: one that has")
     defaults = ServerSettings()
     settings = ServerSettings(
         goals=source,
-        compat=compat.value,  # type: ignore[arg-type]
+        compat=compat.value,
         results_per_page=results_per_page,
         show_attributes=attributes,
         hosts=(*defaults.hosts, *(name.lower() for name in allow_host or ())),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _HEADERS = (
@@ -18,10 +19,6 @@ _HEADERS = (
         b"default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     ),
 )
-
-
-class _TooLong(Exception):
-    pass
 
 
 def host_name(value: str) -> str:
@@ -51,20 +48,13 @@ class Guard:
         except UnicodeDecodeError:
             await _refuse(send, 400, "path: holds bytes that are not UTF-8")
             return
-        started = False
 
         async def sending(message: Message) -> None:
-            nonlocal started
             if message["type"] == "http.response.start":
-                started = True
                 message["headers"] = [*message["headers"], *_HEADERS]
             await send(message)
 
-        try:
-            await self._app(scope, self._bounded(receive), sending)
-        except _TooLong:
-            if not started:
-                await _refuse(send, 413, f"body: accepted: {self._limit} bytes at most")
+        await self._app(scope, self._bounded(receive), sending)
 
     def _bounded(self, receive: Receive) -> Callable[[], Any]:
         read = 0
@@ -74,7 +64,7 @@ class Guard:
             message = await receive()
             read += len(message.get("body", b""))
             if read > self._limit:
-                raise _TooLong
+                raise HTTPException(413, f"body: accepted: {self._limit} bytes at most")
             return message
 
         return receiving

@@ -211,7 +211,9 @@ class _Pages:
     def _product(self, request: Request, kind: pages.PageKind, sub: str = "") -> View:
         """The view of a product's page, its options checked against what the product has."""
         parameters = request.path_params
-        number = self._catalogue.number(parameters["asin"].upper())
+        number = self._catalogue.number(parameters["asin"])
+        if number is None:
+            number = self._catalogue.number(parameters["asin"].upper())
         if number is None:
             raise HTTPException(404, "There is no such product.")
         options = _literal(parameters["options"] or "{}", "options")

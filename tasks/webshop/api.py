@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -28,11 +28,16 @@ class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
+def _whole(value: Any) -> Any:
+    """JSON knows one kind of numbers: 3.0 is 3."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 class NewSession(_Body):
     """What a new session is about: a goal by its number, or one drawn by a seed, or any."""
 
-    goal: int | None = Field(default=None, ge=0, lt=2**31)
-    seed: int | None = Field(default=None, ge=0, lt=2**64)
+    goal: Annotated[int | None, BeforeValidator(_whole)] = Field(default=None, ge=0, lt=2**31)
+    seed: Annotated[int | None, BeforeValidator(_whole)] = Field(default=None, ge=0, lt=2**64)
     observation: ObservationMode = "text"
 
 
@@ -68,14 +73,13 @@ class Api:
 
     def __init__(self, catalogue: Catalogue, settings: ServerSettings, store: SessionStore) -> None:
         self._catalogue, self._settings, self._store = catalogue, settings, store
-        self._document = openapi()
+        self._document = openapi(catalogue.goal_count(settings.goals))
 
     def routes(self) -> list[Route]:
         return [
             Route("/api/health", self._answering(self.health), methods=["GET"]),
             Route("/api/sessions", self._answering(self.create), methods=["POST"]),
-            Route("/api/sessions/{key}", self._answering(self.look), methods=["GET"]),
-            Route("/api/sessions/{key}", self._answering(self.close), methods=["DELETE"]),
+            Route("/api/sessions/{key}", self._answering(self.one), methods=["GET", "DELETE"]),
             Route("/api/sessions/{key}/step", self._answering(self.step), methods=["POST"]),
             Route("/openapi.json", self._answering(self.document), methods=["GET"]),
         ]
@@ -151,6 +155,9 @@ class Api:
         self._store.add(key, session)
         return answer({"session": key, "instruction": goal.instruction, **_state(session)}, 201)
 
+    async def one(self, request: Request) -> Response:
+        return await (self.close(request) if request.method == "DELETE" else self.look(request))
+
     async def look(self, request: Request) -> Response:
         _, session = self._session(request)
         return answer(_state(session))
@@ -180,8 +187,8 @@ class Api:
         return answer(self._document)
 
 
-def openapi() -> dict[str, Any]:
-    """The OpenAPI 3.1 document of the endpoints."""
+def openapi(goal_count: int) -> dict[str, Any]:
+    """The OpenAPI 3.1 document of the endpoints, for a catalogue of so many goals."""
     state = {
         "observation": {"type": "string"},
         "available": {
@@ -217,7 +224,13 @@ def openapi() -> dict[str, Any]:
         return {"description": description, "content": {"application/json": {"schema": schema}}}
 
     def body(model: type[_Body], required: bool) -> dict[str, Any]:
-        return {"required": required, "content": {"application/json": {"schema": model.model_json_schema()}}}
+        schema = model.model_json_schema()
+        if model is NewSession:
+            schema["properties"]["goal"]["anyOf"] = [
+                {"type": "integer", "minimum": 0, "maximum": goal_count - 1},
+                {"type": "null"},
+            ]
+        return {"required": required, "content": {"application/json": {"schema": schema}}}
 
     failed = {"error": {"type": "string"}}
     errors = {

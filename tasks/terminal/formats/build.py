@@ -101,8 +101,9 @@ async def _carry_out(sandbox: Sandbox, step: Step, number: int, deadline: float,
         left = deadline - time.monotonic()
         result = await sandbox.run(command, max(left, 0.1))
         refused = await sandbox.run(f"cat {_HERE}/refused 2>/dev/null", 10)
-        if refused.output.strip():
-            reason = refused.output.strip().split("\n")[0]
+        refusals = [text for text in refused.output.split("\n") if text.startswith("refused: ")]
+        if refusals:
+            reason = refusals[0].removeprefix("refused: ")
         elif result.timed_out:
             reason = f"no end within {timeout_s:g} s"
         elif result.exit_code != 0:
@@ -110,7 +111,7 @@ async def _carry_out(sandbox: Sandbox, step: Step, number: int, deadline: float,
         else:
             continue
         line, said = await _autopsy(sandbox, result, step, number)
-        raise BuildFileError(line, reason if refused.output or not said else f"{reason}: {said}")
+        raise BuildFileError(line, reason if refusals or not said else f"{reason}: {said}")
 
 
 async def _prepared(sandbox: Sandbox, step: Step, number: int) -> str:
@@ -154,6 +155,12 @@ async def _autopsy(sandbox: Sandbox, result: CommandResult, step: Step, number: 
 
 
 async def _collect(sandbox: Sandbox) -> Built:
+    left = await sandbox.run("ls -A /tests", 10)
+    if left.output.strip():
+        name = left.output.split("\n")[0]
+        raise BuildFileError(
+            1, f"the build makes /tests/{name}; accepted: nothing below /tests, the verifier's"
+        )
     await _must(sandbox, _COLLECT)
     await sandbox.freeze()
     names = (f"{_HERE}/layer.tar", f"{_HERE}/modes")

@@ -7,6 +7,7 @@ rendering of a shorter one; the constructor checks it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,12 @@ from harness.interfaces import Message
 
 _REPLY = "REPLY"
 _NEXT = "NEXT"
+
+
+def _declared_class(folder: Path) -> str | None:
+    """What ``tokenizer_config.json`` names, where there is one."""
+    file = folder / "tokenizer_config.json"
+    return json.loads(file.read_text(encoding="utf-8")).get("tokenizer_class") if file.is_file() else None
 
 
 class ChatTokenizer:
@@ -37,11 +44,15 @@ class ChatTokenizer:
 
     @classmethod
     def load(cls, source: str | Path) -> ChatTokenizer:
-        """From a folder or hub name. Raises RequestError where there is no usable tokenizer."""
-        from transformers import AutoTokenizer
+        """From a folder or hub name. Raises RequestError where there is no usable tokenizer.
+
+        A folder whose ``tokenizer_config.json`` asks for the plain class gets it: for some model types (Qwen2) ``AutoTokenizer``
+        would put the family's own class in its place, which splits text by rules that ``tokenizer.json`` does not have."""
+        from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
         try:
-            tokenizer = AutoTokenizer.from_pretrained(str(source))
+            plain = _declared_class(Path(source)) in ("PreTrainedTokenizerFast", "TokenizersBackend")
+            tokenizer = (PreTrainedTokenizerFast if plain else AutoTokenizer).from_pretrained(str(source))
         except (OSError, ValueError) as error:
             raise RequestError(f"{source}: no tokenizer can be loaded: {error}") from error
         return cls(tokenizer, str(source))

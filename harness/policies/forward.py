@@ -109,7 +109,7 @@ class Qwen2Forward:
         model = self._model.model
         rows, new = ids.shape
         hidden = F.embedding(ids, model.embed_tokens.weight)
-        cos, sin = self._tables(length, hidden)
+        cos, sin = self._tables(cache.capacity, hidden)  # padding may stand past `length`
         cos, sin = cos[positions].unsqueeze(2), sin[positions].unsqueeze(2)
         mask = visible(positions, length, hidden.dtype)
         half = self._size // 2

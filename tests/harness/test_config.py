@@ -1,7 +1,5 @@
 """The experiment file: defaults, overriding, refusals that name file, field and value."""
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

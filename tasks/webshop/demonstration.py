@@ -102,9 +102,9 @@ def flawed(catalogue: Catalogue, task: WebShopTask, settings: SessionSettings, s
     shopper = _Shopper(catalogue, task, settings)
     words = shopper.words()
     kind = draw.random()
-    if kind < 0.35:
+    if kind < 0.1:
         words = task.goal.product.query
-    elif kind < 0.75:
+    elif kind < 0.3:
         words = words.split(" with ")[0].split(" in ")[0]
     shopper.say(f"search[{words}]")
     products = shopper.session.page.products

@@ -27,6 +27,7 @@ def content_words() -> list[str]:
         words += (kind.query, *kind.nouns, *kind.attributes)
         for group, values in kind.groups.items():
             words.append(f"{group}: ")
-            words += (value.replace("/", " | ") for value in values if len(value) > 2)
+            words += (value.replace("/", " | ") for value in values)
     words += ("b0", *CODES)
-    return list(dict.fromkeys(word.lower() for word in words))
+    # A token of its own must be ASCII: a byte-level decoder takes its letters for bytes.
+    return list(dict.fromkeys(word.lower() for word in words if word.isascii()))

@@ -183,7 +183,8 @@ async def _load(port, clients, seconds):
                 if state["done"]:
                     break
                 assert instruction in state["observation"]
-                action = draw.choice([a for a in state["admissible"] if not a.startswith("search")])
+                clicks = [action for action in state["admissible"] if not action.startswith("search")]
+                action = draw.choice(clicks or ["search[usb cables]"])
             await http.call("DELETE", f"/api/sessions/{key}", {})
         http.writer.close()
 

@@ -39,7 +39,7 @@ COLOURS = (
     *("charcoal", "silver", "beige", "walnut", "teal", "crème", "black/white", "rose gold"),
 )
 CLOTHES_SIZES = ("small", "medium", "large", "x-large", "xx-large")
-SHOE_SIZES = ("6", "6.5", "7", "8", "8.5", "9", "10", "11")
+SHOE_SIZES = ("us 6", "us 6.5", "us 7", "us 8", "us 8.5", "us 9", "us 10", "us 11")
 LENGTHS = ("3 feet", "6 feet", "10 feet", "15 feet")
 PACKS = ("pack of 1", "pack of 2", "pack of 4", "pack of 6")
 FLAVOURS = ("lemon ginger", "wild berry", "orange zest", "vanilla", "salted caramel", "apple cinnamon")

@@ -8,6 +8,7 @@ of one character, katakana runs together, an emoji is a term.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from tasks.webshop.porter import stem
 
@@ -59,7 +60,7 @@ _POSSESSIVES = ("'s", "\u2019s", "\uff07s")
 def tokenize(text: str) -> list[str]:
     """Words in the order of the text, unchanged; longer than 255 characters are cut into pieces."""
     words = _ASCII.findall(text) if text.isascii() else _UNICODE.findall(text)
-    if any(word[0] == "_" or len(word) > MAX_TOKEN_LENGTH for word in words):
+    if any(mark in text for mark in "_\u203f\u2040") or max(map(len, words), default=0) > MAX_TOKEN_LENGTH:
         words = [
             word[start : start + MAX_TOKEN_LENGTH]
             for word in words
@@ -69,13 +70,15 @@ def tokenize(text: str) -> list[str]:
     return words
 
 
+@lru_cache(maxsize=65_536)
+def _term(word: str) -> str:
+    """The term of a word; empty for a stop word."""
+    word = word.lower()
+    if word.endswith(_POSSESSIVES):
+        word = word[:-2]
+    return "" if word in STOP_WORDS else stem(word)
+
+
 def analyze(text: str) -> list[str]:
     """Index terms of a document or a query, in order, repeats kept."""
-    terms = []
-    for word in tokenize(text):
-        word = word.lower()
-        if word.endswith(_POSSESSIVES):
-            word = word[:-2]
-        if word and word not in STOP_WORDS:
-            terms.append(stem(word))
-    return terms
+    return [term for word in tokenize(text) if (term := _term(word))]

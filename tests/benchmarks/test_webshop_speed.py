@@ -119,7 +119,7 @@ walk = namespace['walk']
 
 @contextlib.contextmanager
 def served():
-    """A server process; its address."""
+    """A server process; its port and id."""
     code = (
         "import sys, uvicorn\n"
         "from tasks.webshop.server import create_app\n"
@@ -136,10 +136,16 @@ def served():
                 urllib.request.urlopen(f"http://127.0.0.1:{port}/api/health").read()
                 break
             time.sleep(0.05)
-        yield port
+        yield port, process.pid
     finally:
         process.terminate()
         process.wait()
+
+
+def cpu_s(pid):
+    """User and system seconds of a process."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class Client:
@@ -194,14 +200,17 @@ async def _load(port, clients, seconds):
 
 def test_over_http(capsys):
     seconds = float(os.environ.get("WEBSHOP_LOAD_S", "10"))
-    with served() as port:
+    with served() as (port, pid):
         asyncio.run(_load(port, 8, 1))
+        before = cpu_s(pid)
         times = asyncio.run(_load(port, 64, seconds))
+        used = cpu_s(pid) - before
     p50, p99 = (statistics.quantiles(times, n=100)[i] * 1000 for i in (49, 98))
     with capsys.disabled():
         print(
             f"\nwebshop over HTTP, one worker, 64 sessions at once, {seconds:g} s, no error, every session on its goal"
         )
+        print(f"  {used / len(times) * 1000:.2f} ms of the server's CPU a step")
         print(
             f"  {len(times) / seconds:.0f} steps/s   (bar: 1,000)   p50 {p50:.1f} ms, p99 {p99:.1f} ms   (bar: 100)"
         )

@@ -111,8 +111,9 @@ def test_a_long_conversation_beside_one_with_a_long_new_observation(folder):
     """Padding of the first runs past every real position, at a length where the rotary tables are made anew."""
     policy = TorchPolicy(folder)
     some = prompts(policy, 2, longest=40)
-    long = tuple((*some[0], *(7 + i % 90 for i in range(200))))
-    policy.generate_now([request(0, long, 4), request(1, some[1], 4)])
+    long = (*some[0], *(7 + i % 90 for i in range(239 - len(some[0]))))
+    for first in (some[0], long):
+        policy.generate_now([request(0, first, 1), request(1, some[1], 1)])
     grown = (*some[1], *(9 + i % 80 for i in range(60)))
     got = policy.generate_now([request(0, (*long, 8), 4), request(1, grown, 4)])
     assert [g.token_ids for g in got] == [reference(policy, (*long, 8), 4), reference(policy, grown, 4)]

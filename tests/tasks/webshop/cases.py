@@ -4,7 +4,8 @@ import json
 import os
 from pathlib import Path
 
-FOLDER = Path(os.environ.get("WEBSHOP_CASES") or Path(__file__).parents[2] / "cases" / "webshop")
+OWN = Path(__file__).parents[2] / "cases" / "webshop"
+FOLDER = Path(os.environ.get("WEBSHOP_CASES") or OWN)
 CATALOGUE = FOLDER / "catalogue"
 
 

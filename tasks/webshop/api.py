@@ -153,30 +153,34 @@ class Api:
         key = self._store.new_key()
         session = Session(self._catalogue, goal, settings, key, seed)
         self._store.add(key, session)
-        return answer({"session": key, "instruction": goal.instruction, **_state(session)}, 201)
+        state = {"session": key, "instruction": goal.instruction, **_state(session)}
+        session.rest()
+        return answer(state, 201)
 
     async def one(self, request: Request) -> Response:
         return await (self.close(request) if request.method == "DELETE" else self.look(request))
 
     async def look(self, request: Request) -> Response:
         _, session = self._session(request)
-        return answer(_state(session))
+        state = _state(session)
+        session.rest()
+        return answer(state)
 
     async def step(self, request: Request) -> Response:
         _, session = self._session(request)
         body: Step = await self._body(request, Step)
         outcome: Outcome = session.act(parse_action(body.action))
         info: Mapping[str, Any] = purchase_facts(session) if outcome.done else {}
-        return answer(
-            {
-                **_state(session),
-                "reward": outcome.reward,
-                "done": outcome.done,
-                "invalid": bool(outcome.invalid),
-                "reason": outcome.invalid,
-                "info": info,
-            }
-        )
+        state = {
+            **_state(session),
+            "reward": outcome.reward,
+            "done": outcome.done,
+            "invalid": bool(outcome.invalid),
+            "reason": outcome.invalid,
+            "info": info,
+        }
+        session.rest()
+        return answer(state)
 
     async def close(self, request: Request) -> Response:
         key, _ = self._session(request)

@@ -59,14 +59,14 @@ def prepare(
 ) -> None:
     """Make a catalogue ready to shop in: mapped columns, search index, prices, goals. Bad records are reported and left out."""
     from tasks.webshop.catalogue import write
-    from tasks.webshop.reading import read_products, read_table
+    from tasks.webshop.reading import read_instructions, read_products, read_table
 
     with out.status("reading") as status:
         facts = write(
             folder,
             read_products(products),
             read_table(attributes),
-            read_table(human) if human else {},
+            read_instructions(human) if human else {},
             seed=seed,
             tagger_name=tagger,
             limit=limit,

@@ -177,7 +177,17 @@ class PackedTable(Mapping[str, Any]):
 
 
 def read_table(source: str) -> PackedTable:
-    """The attribute file or the file of human instructions: entries by asin."""
+    """The attribute file: entries by asin."""
     if not _is_json(source):
         return PackedTable((str(row.get("asin")), json.dumps(row)) for row in _hub(source))
     return PackedTable(_object(Path(source)))
+
+
+def read_instructions(source: str) -> Mapping[str, Any]:
+    """The file of human instructions, or rows of one instruction each: lists of entries by asin."""
+    if _is_json(source):
+        return PackedTable(_object(Path(source)))
+    entries: dict[str, list[Any]] = {}
+    for row in _hub(source):
+        entries.setdefault(str(row.get("asin")), []).append(row)
+    return entries

@@ -165,8 +165,13 @@ class _Pages:
     def _show(self, key: str, session: Session, view: View) -> Response:
         if not self._is_over(session):
             session.show(view)
-        page = session.page
-        return HTMLResponse(render_page(page, session.goal.instruction, key, session.visited))
+        return self._rendered(key, session)
+
+    @staticmethod
+    def _rendered(key: str, session: Session) -> Response:
+        text = render_page(session.page, session.goal.instruction, key, session.visited)
+        session.rest()
+        return HTMLResponse(text)
 
     def _is_over(self, session: Session) -> bool:
         """After a purchase, ``fixed`` shows nothing but its result; the original lets one shop on."""
@@ -245,4 +250,4 @@ class _Pages:
         if not self._is_over(session):
             session.show(view)
             session.buy()
-        return HTMLResponse(render_page(session.page, session.goal.instruction, key, session.visited))
+        return self._rendered(key, session)

@@ -139,6 +139,10 @@ class Session:
 
     # ---------------------------------------------------------------------------------------------------- what is done
 
+    def rest(self) -> None:
+        """Forget what can be worked out again; for sessions that wait in numbers."""
+        self.page = self._page(self.page.view)
+
     def show(self, view: View) -> None:
         """Go straight to a place, as a link does. The view's product and options must exist."""
         self.page = self._page(replace(view, per_page=self._settings.per_page))

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from harness.errors import RequestError
-from tasks.webshop import stored
+from tasks.webshop import nouns, stored
 from tasks.webshop.catalogue import Catalogue, write
-from tasks.webshop.reading import read_products, read_table
+from tasks.webshop.reading import read_instructions, read_products, read_table
 from tests.tasks.webshop import cases
 
 
@@ -126,6 +126,20 @@ def test_parquet_files_are_read_by_the_same_columns(tmp_path):
     got = list(read_products(str(tmp_path / "products.parquet")))
     assert [row["asin"] for row in got] == ["B000000001", "B000000002"]
     assert got[0]["customization_options"] == options
+    asked = [
+        {
+            "asin": "B000000001",
+            "instruction": text,
+            "instruction_attributes": ["x"],
+            "instruction_options": [],
+        }
+        for text in "ab"
+    ]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(asked), tmp_path / "human.parquet")
+    human = read_instructions(str(tmp_path / "human.parquet"))
+    assert [entry["instruction"] for entry in human["B000000001"]] == ["a", "b"]
+    shop = Catalogue.in_memory(got, {}, human)
+    assert shop.goal_count("human") == 2
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip", "delete", "format"])
@@ -160,3 +174,23 @@ def test_an_existing_folder_is_not_overwritten(tmp_path):
 def test_an_unknown_tagger_is_refused(tmp_path):
     with pytest.raises(RequestError, match="spacy:en_core_web_lg"):
         write(tmp_path / "shop", *files_of(tmp_path, [raw()]), {}, tagger_name="words")
+
+
+def test_nouns_come_from_spacy_where_a_model_is_named(monkeypatch):
+    class Token:
+        def __init__(self, text):
+            self.text, self.pos_ = text, {"Tea": "NOUN", "Luméa": "PROPN"}.get(text, "ADJ")
+
+    loaded = []
+
+    class FakeSpacy:
+        @staticmethod
+        def load(name):
+            loaded.append(name)
+            return lambda title: [Token(word) for word in title.split()]
+
+    monkeypatch.setattr(nouns, "import_module", lambda name: FakeSpacy)
+    shop = Catalogue.in_memory([raw(name="Luméa Green Tea")], {}, tagger_name="spacy:en_core_web_lg")
+    assert loaded == ["en_core_web_lg"]
+    assert shop.product(0).nouns == ("luméa", "tea")
+    assert shop.facts["tagger"] == "spacy:en_core_web_lg"

@@ -1,10 +1,11 @@
-"""The shop's speed and memory: in process, over HTTP, and with 1,181,436 products (set WEBSHOP_SCALE=1: minutes)."""
+"""The shop's speed and memory: in process, over HTTP, and with 1,181,436 products (set WEBSHOP_SCALE=1: many minutes)."""
 
 import asyncio
 import contextlib
 import json
 import os
 import random
+import resource
 import statistics
 import subprocess
 import sys
@@ -16,12 +17,22 @@ from pathlib import Path
 import pytest
 
 from tasks.webshop.catalogue import Catalogue, write
-from tasks.webshop.generator.generate import products, tables
+from tasks.webshop.generator.generate import (
+    ATTRIBUTES_FILE,
+    HUMAN_FILE,
+    PRODUCTS_FILE,
+    products,
+    tables,
+    write_files,
+)
+from tasks.webshop.reading import read_instructions, read_products, read_table
 from tasks.webshop.session import Session, SessionSettings, parse_action
 
 pytestmark = pytest.mark.benchmark
 
 FULL_SIZE = 1_181_436
+SCALE = int(os.environ.get("WEBSHOP_SCALE", 0))
+"""1: the full size; a larger number: so many products."""
 
 
 def walk(catalogue, episodes, mode, compat, source="synthetic", seed=0):
@@ -216,15 +227,42 @@ def test_over_http(capsys):
         )
 
 
-@pytest.mark.skipif(not os.environ.get("WEBSHOP_SCALE"), reason="minutes; set WEBSHOP_SCALE=1")
-def test_the_full_size(capsys):
-    import resource
+SHARING = """
+import re, sys
+from pathlib import Path
+from tasks.webshop.catalogue import Catalogue
+catalogue = Catalogue.open(Path(sys.argv[1]))
+for index in range(100):
+    catalogue.search(catalogue.goal(index, 'synthetic', 'fixed').instruction)
+print('ready', flush=True)
+sys.stdin.readline()
+rollup = Path('/proc/self/smaps_rollup').read_text()
+print(*(int(re.search(rf'^{name}:\\s+(\\d+)', rollup, re.M)[1]) / 1024 for name in ('Rss', 'Pss', 'Anonymous')), flush=True)
+"""
 
+
+def memory_of_two(shop):
+    """MB of mapped files that two processes share, and that each has of its own."""
+    pipe = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    pair = [subprocess.Popen([sys.executable, "-c", SHARING, str(shop)], **pipe) for _ in range(2)]
+    for process in pair:
+        assert process.stdout.readline() == "ready\n"
+    figures = [[float(x) for x in process.communicate("\n")[0].split()] for process in pair[:1]]
+    pair[1].communicate("\n")
+    rss, _, own = figures[0]
+    return rss - own, own
+
+
+@pytest.mark.skipif(not SCALE, reason="many minutes; set WEBSHOP_SCALE=1")
+def test_the_full_size(capsys):
+    count = FULL_SIZE if SCALE == 1 else SCALE
     with tempfile.TemporaryDirectory() as folder:
         shop = Path(folder) / "shop"
         started = time.perf_counter()
-        attributes, human = tables(FULL_SIZE, 0)
-        write(shop, products(FULL_SIZE, 0), attributes, human)
+        files = Path(folder) / "files"
+        write_files(files, count, 0)
+        sources = [str(files / name) for name in (PRODUCTS_FILE, ATTRIBUTES_FILE, HUMAN_FILE)]
+        write(shop, read_products(sources[0]), read_table(sources[1]), read_instructions(sources[2]))
         prepared = time.perf_counter() - started
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
         started = time.perf_counter()
@@ -236,10 +274,14 @@ def test_the_full_size(capsys):
             started = time.perf_counter()
             catalogue.search(words)
             times.append(time.perf_counter() - started)
+        shared, private = memory_of_two(shop)
     with capsys.disabled():
         print(
-            f"\nwebshop, {FULL_SIZE:,} generated products: generated and prepared in {prepared:.0f} s, peak {peak:.1f} GB   (bar: 6)"
+            f"\nwebshop, {count:,} generated products: generated and prepared in {prepared:.0f} s, peak {peak:.1f} GB   (bar: 6)"
         )
         print(
             f"  opened in {opened:.2f} s   (bar: 2), search p50 {statistics.median(times) * 1000:.1f} ms   (bar: 20)"
+        )
+        print(
+            f"  two processes: each {private:.0f} MB of its own, {shared:.0f} MB of mapped files between them"
         )

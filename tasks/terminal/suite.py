@@ -127,8 +127,8 @@ class TerminalSuite:
         return [tasks.beyond(first + i) for i in range(count)]
 
     def demonstration(self, task: Task, skill: str, seed: int) -> list[str]:
-        """``expert`` solves it the canonical way. ``flawed`` errs in most sub-tasks, usually in the most usual way, and sometimes
-        stops early."""
+        """``expert`` solves it the canonical way. ``flawed`` errs in a sub-task as often as its family is prone to (from 55 % to
+        always), usually in the most usual way, and sometimes stops early."""
         if not isinstance(task, TerminalTask) or not task.parts:
             raise RequestError(
                 f"terminal suite: no demonstration of {task.task_id}; accepted: generated tasks"
@@ -140,7 +140,8 @@ class TerminalSuite:
             if len(parts) > 1 and generator.random() < 0.1:
                 parts.pop()
             for part in parts:
-                if generator.random() < 0.85:
+                proneness = streams.stream(seed, "demonstration", "proneness", part.family).uniform(0.55, 1.0)
+                if generator.random() < proneness:
                     which = 0 if generator.random() < 0.75 else int(generator.integers(len(part.mistakes)))
                     commands.extend(part.mistakes[which])
                 else:

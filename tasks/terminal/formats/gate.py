@@ -173,5 +173,6 @@ def _end(judgement: Judgement) -> str:
     if judgement.timed_out:
         return "it ran out of time"
     lines = [line for line in judgement.output.strip().split("\n") if line.strip()]
-    telling = [line for line in lines if line.startswith(("E  ", "FAILED", "ERROR"))]
-    return " | ".join(" ".join(line.split()) for line in (telling or lines)[-3:])[:400]
+    errors = [line for line in lines if line.startswith("E  ")][:2]
+    telling = errors + [line for line in lines if line.startswith(("FAILED", "ERROR"))][:1]
+    return " | ".join(" ".join(line.split()) for line in telling or lines[-2:])[:400]

@@ -14,42 +14,9 @@ from dataclasses import dataclass
 from harness.errors import EnvironmentFault, InfrastructureError
 from tasks.terminal.filetree import FileTree
 from tasks.terminal.formats.foldertask import Verifier
-from tasks.terminal.formats.tools import MOUNT, sandbox_python
+from tasks.terminal.formats.tools import MOUNT, RUN_PYTEST, sandbox_python
 from tasks.terminal.sandbox.interface import Sandbox, VerifyResult
 
-# -S leaves out sitecustomize, which Debian keeps in /etc; the process closes its memory to those of the same user.
-_PREPARED = f"""
-import ctypes, os, sys
-ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
-sys.dont_write_bytecode = True
-version = "%d.%d" % sys.version_info[:2]
-sys.path[:0] = [{MOUNT!r}]
-sys.path += ["/usr/local/lib/python" + version + "/dist-packages", "/usr/local/lib/python" + version + "/site-packages"]
-sys.path += ["/usr/lib/python3/dist-packages"]
-"""
-_BOOTSTRAP = (
-    _PREPARED
-    + """
-try:
-    import pytest
-except ImportError as error:
-    print("pytest cannot be imported:", error, flush=True)
-    os._exit(100)
-try:
-    os.chdir(sys.argv[1])
-except OSError:
-    pass
-options = ["-q", "--rootdir=/tests", "--confcutdir=/tests", "-p", "no:cacheprovider", "--color=no"]
-sys.exit(pytest.main([*options, *sys.argv[2:]]))
-"""
-)
-_FINDER = (
-    _PREPARED
-    + """
-import importlib.util
-print(*(name for name in sys.argv[1:] if importlib.util.find_spec(name) is None), flush=True)
-"""
-)
 _NO_PYTEST = 100
 _PYTEST_INTERNAL, _PYTEST_USAGE, _PYTEST_NONE = 3, 4, 5
 _LIBRARY_PATHS = ("LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONHOME", "BASH_ENV", "ENV")
@@ -81,11 +48,11 @@ async def judge(
     kept["PATH"] = "/usr/bin:/bin:" + kept.get("PATH", "/usr/local/bin")
     assignments = [f"{name}={value}" for name, value in kept.items()]
     if verifier.kind == "pytest":
-        command = [sandbox_python(), "-I", "-S", "-c", _BOOTSTRAP, workdir, *verifier.targets]
+        command = [sandbox_python(), "-I", "-S", RUN_PYTEST, workdir, *verifier.targets]
         result = await sandbox.verify(tests, ["/usr/bin/env", *assignments, *command], timeout_s)
         return _by_status(result)
     # test.sh is its author's, like the tests; it starts in the task's folder.
-    assignments.append(f"PYTHONPATH={MOUNT}")
+    assignments += [f"PYTHONPATH={MOUNT}", "PYTHONNOUSERSITE=1"]
     assignments.append(f"PATH={MOUNT}/bin:{kept['PATH']}")
     command = ["/bin/bash", "-c", 'cd "$0" 2>/dev/null; exec /bin/bash /tests/test.sh', workdir]
     result = await sandbox.verify(tests, ["/usr/bin/env", *assignments, *command], timeout_s)
@@ -142,7 +109,7 @@ async def missing_modules(sandbox: Sandbox, names: Sequence[str]) -> list[str]:
     """Which of these modules pytest would not find in a frozen sandbox."""
     if not names:
         return []
-    result = await sandbox.verify({}, [sandbox_python(), "-I", "-S", "-c", _FINDER, *names], 60)
+    result = await sandbox.verify({}, [sandbox_python(), "-I", "-S", RUN_PYTEST, "--missing", *names], 60)
     if result.exit_status != 0:
         raise InfrastructureError(f"python does not run in the sandbox: {result.output.strip()[-300:]}")
     return result.output.split()

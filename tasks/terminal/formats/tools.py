@@ -10,6 +10,7 @@ import stat
 import subprocess
 import tempfile
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
 
 from harness.errors import InfrastructureError
@@ -17,13 +18,19 @@ from harness.errors import InfrastructureError
 PACKAGES = ("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments")
 OPTIONAL = ("py", "tomli", "exceptiongroup", "typing_extensions")
 MOUNT = "/run/verifier"
+RUN_PYTEST = f"{MOUNT}/bin/run_pytest.py"
+_PYTHON_PROGRAM = f"""#!/bin/sh
+case "$*" in "-m pytest "*/tests/*) shift 2; exec PYTHON -I -S {RUN_PYTEST} "$PWD" "$@" ;; esac
+exec PYTHON "$@"
+"""
 PROGRAMS = {
-    "pytest": '#!/bin/sh\nexec python3 -m pytest "$@"\n',
-    "uvx": '#!/bin/sh\nwhile [ $# -gt 0 ] && [ "$1" != pytest ]; do shift; done\nexec python3 -m "$@"\n',
+    **dict.fromkeys(("python3", "python"), _PYTHON_PROGRAM),
+    **dict.fromkeys(("pytest", "py.test"), f'#!/bin/sh\nexec {MOUNT}/bin/python3 -m pytest "$@"\n'),
+    "uvx": '#!/bin/sh\nwhile [ $# -gt 0 ] && [ "$1" != pytest ]; do shift; done\nexec "$@"\n',
     "uv": '#!/bin/sh\ncase "$1" in run) exec uvx "$@" ;; esac\n',
     **dict.fromkeys(("apt", "apt-get", "pip", "pip3"), "#!/bin/sh\n"),
 }
-"""What a ``test.sh`` calls to have pytest, which is there already."""
+"""What a ``test.sh`` calls to have pytest, which is there already; pytest on files of /tests is the isolated one."""
 _PYTHONS = ("/usr/bin/python3", "/usr/local/bin/python3")
 
 
@@ -42,18 +49,26 @@ def sandbox_python() -> str:
 def verifier_folder() -> Path:
     """A folder with pytest and what it imports, readable by every user, made once from the harness's own installation."""
     sources = [path for name in (*PACKAGES, *OPTIONAL) if (path := _source(name)) is not None]
-    digest = hashlib.sha256(repr(PROGRAMS).encode())
+    programs = _programs()
+    digest = hashlib.sha256(repr(programs).encode())
     for source in sources:
         for file in _python_files(source):
             digest.update(f"{file.relative_to(source.parent)}\0".encode() + file.read_bytes())
     name = f"async-es-bench-verifier-{os.geteuid()}-{digest.hexdigest()[:16]}"
     place = Path(tempfile.gettempdir()) / name
     if not place.exists():
-        _make(place, sources)
+        _make(place, sources, programs)
     status = place.lstat()
     if status.st_uid != os.geteuid() or status.st_mode & 0o022 or not stat.S_ISDIR(status.st_mode):
         raise InfrastructureError(f"{place}: is not ours; remove it")
     return place
+
+
+def _programs() -> dict[str, str]:
+    """Name -> text of what lies in the folder's ``bin``."""
+    own = files("tasks.terminal.formats").joinpath("run_pytest.py").read_text(encoding="utf-8")
+    programs = {name: text.replace("PYTHON", sandbox_python()) for name, text in PROGRAMS.items()}
+    return {**programs, "run_pytest.py": own}
 
 
 def _source(name: str) -> Path | None:
@@ -70,7 +85,7 @@ def _python_files(source: Path) -> list[Path]:
     return sorted(source.rglob("*.py")) if source.is_dir() else [source]
 
 
-def _make(place: Path, sources: list[Path]) -> None:
+def _make(place: Path, sources: list[Path], programs: dict[str, str]) -> None:
     with tempfile.TemporaryDirectory(dir=place.parent) as temporary:
         made = Path(temporary) / "made"
         for source in sources:
@@ -79,7 +94,7 @@ def _make(place: Path, sources: list[Path]) -> None:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(file, target)
         (made / "bin").mkdir()
-        for name, text in PROGRAMS.items():
+        for name, text in programs.items():
             (made / "bin" / name).write_text(text)
         # Without compiled files each verifier would compile pytest anew: the folder is read-only to it.
         compile_command = [sandbox_python(), "-I", "-m", "compileall", "-q", "."]

@@ -5,9 +5,12 @@ import gc
 import html
 import json
 import re
+from urllib.parse import quote
 
 import httpx
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from harness.interfaces import Action
 from tasks.webshop import client
@@ -364,3 +367,26 @@ def test_a_hundred_thousand_sessions_leave_nothing_behind(shop):
     before = living()
     open_and_drop(100_000)
     assert living() < before + 100
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.sampled_from(
+        ["search_results", "item_page", "item_sub_page", "done", "picture", "api/sessions", "static", ""]
+    ),
+    st.lists(
+        st.one_of(st.text(max_size=30), st.sampled_from(["fixed_0", "ASIN", "tea", "1", "{}", "['a']"])),
+        max_size=6,
+    ),
+)
+def test_any_address_is_answered_without_a_fault(shop, first, rest):
+    asin = shop.goal(0, "synthetic", "fixed").product.asin
+    segments = [quote(segment.replace("ASIN", asin).encode("utf-8", "replace"), safe="") for segment in rest]
+
+    async def conversation(http):
+        await http.get("/fixed_0")
+        response = await http.get(BASE + "/".join(["", first, *segments]))
+        assert response.status_code < 500
+        assert (await http.get("/fixed_0")).status_code == 200
+
+    talk(shop, conversation)

@@ -33,9 +33,9 @@ class WarmStartSettings:
 
     seed: int = 0
     demonstrations: int = 12_000
-    expert_share: float = 0.3
+    expert_share: float = 0.36
     vocabulary: int = 800
-    steps: int = 1_200
+    steps: int = 1_500
     batch: int = 32
     learning_rate: float = 3e-3
     warmup: int = 50

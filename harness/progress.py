@@ -82,4 +82,4 @@ class RunProgress:
 
     def _say(self, text: str) -> None:
         elapsed = time.monotonic() - self._started
-        self._console.print(f"[dim]{elapsed:6.1f} s[/dim]  {text}", highlight=False)
+        self._console.print(f"[dim]{elapsed:6.1f} s[/dim]  {text}", highlight=False, soft_wrap=True)

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.policies.quiet import quiet_transformers
+
 CHAT_TEMPLATE = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
@@ -103,6 +105,7 @@ def save(model: Any, tokenizer: Any, folder: Path) -> None:
     """Write weights (fp16), configuration and tokenizer as a Hugging Face folder."""
     import torch
 
+    quiet_transformers()
     folder.mkdir(parents=True, exist_ok=True)
     model.to(torch.float16).save_pretrained(str(folder))
     tokenizer.save_pretrained(str(folder))

@@ -19,6 +19,7 @@ from harness.interfaces import Generation, GenerationRequest
 from harness.policies.chat_tokenizer import ChatTokenizer
 from harness.policies.forward import Forward, HuggingFaceForward, Qwen2Forward
 from harness.policies.kv_cache import KVCache
+from harness.policies.quiet import quiet_transformers
 
 _MASK = (1 << 64) - 1
 
@@ -42,6 +43,7 @@ class TorchPolicy:
     ) -> None:
         from transformers import AutoModelForCausalLM
 
+        quiet_transformers()
         self.source = str(source)
         try:
             self.model: Any = AutoModelForCausalLM.from_pretrained(self.source, dtype=getattr(torch, dtype))

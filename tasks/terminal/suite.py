@@ -127,8 +127,12 @@ class TerminalSuite:
         return [tasks.beyond(first + i) for i in range(count)]
 
     def demonstration(self, task: Task, skill: str, seed: int) -> list[str]:
-        """``expert`` solves it the canonical way. ``flawed`` errs in a sub-task as often as its family is prone to (from 55 % to
-        always), usually in the most usual way, and sometimes stops early."""
+        """The replies of one scripted episode.
+
+        ``expert`` solves the task the canonical way. ``flawed`` either prints its commands instead of running them (``echo mv a
+        b``: a habit that all families share, and some are more prone to), or is careless: it errs in some sub-tasks, usually in
+        the most usual way, and sometimes stops early.
+        """
         if not isinstance(task, TerminalTask) or not task.parts:
             raise RequestError(
                 f"terminal suite: no demonstration of {task.task_id}; accepted: generated tasks"
@@ -136,12 +140,15 @@ class TerminalSuite:
         generator = streams.stream(seed, "demonstration", skill, task.task_id)
         commands: list[str] = []
         parts = list(task.parts)
-        if skill == "flawed":
+        if skill == "flawed" and generator.random() < _proneness(
+            seed, "printing", parts[0].family, 0.35, 0.95
+        ):
+            commands = [f"echo {command}" for part in parts for command in part.steps]
+        elif skill == "flawed":
             if len(parts) > 1 and generator.random() < 0.1:
                 parts.pop()
             for part in parts:
-                proneness = streams.stream(seed, "demonstration", "proneness", part.family).uniform(0.55, 1.0)
-                if generator.random() < proneness:
+                if generator.random() < _proneness(seed, "carelessness", part.family, 0.4, 0.9):
                     which = 0 if generator.random() < 0.75 else int(generator.integers(len(part.mistakes)))
                     commands.extend(part.mistakes[which])
                 else:
@@ -157,3 +164,8 @@ def _list_sha256(splits: Mapping[str, Sequence[FolderTask]]) -> str:
         f"{split} {task.task_id} {task.fingerprint}\n" for split in sorted(splits) for task in splits[split]
     ]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def _proneness(seed: int, fault: str, family: str, low: float, high: float) -> float:
+    """Probability of a fault in the flawed demonstrations of a family."""
+    return float(streams.stream(seed, "demonstration", fault, family).uniform(low, high))

@@ -8,7 +8,7 @@ length in terms after Lucene's lossy one-byte code, ``avgdl`` is exact. Document
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -21,6 +21,8 @@ MAX_RESULTS = 50
 
 _FREE_CODES = 24
 _CACHED_BYTES = 32 << 20
+_COMPILED = 20_000
+"""Indexes of more documents are searched by compiled loops."""
 
 
 def length_code(length: int) -> int:
@@ -53,7 +55,6 @@ class IndexArrays:
     postings: NDArray[np.int32]
     frequencies: NDArray[np.uint16]
     length_codes: NDArray[np.uint8]
-    peaks: NDArray[np.float32]
 
 
 def _norms(average_length: float) -> NDArray[np.float32]:
@@ -115,9 +116,7 @@ class IndexBuilder:
         np.cumsum([len(name) for name in encoded], out=term_starts[1:])
         text = np.frombuffer(b"".join(encoded), np.uint8)
         documents, counts = documents[order], counts[order]
-        strengths = counts * _norms(self.average_length)[codes[documents]]
-        peaks = np.maximum.reduceat(strengths, starts[:-1]) if len(names) else np.empty(0)
-        return IndexArrays(text, term_starts, starts, documents, counts, codes, peaks.astype(np.float32))
+        return IndexArrays(text, term_starts, starts, documents, counts, codes)
 
     @property
     def average_length(self) -> float:
@@ -159,10 +158,6 @@ class SearchIndex:
         idf = np.float32(np.log(1 + (self._documents - df + 0.5) / (df + 0.5)))
         return np.float32(np.float32(times) * idf)
 
-    def _bound(self, term: int, times: int) -> float:
-        """No document gets more than this from the term."""
-        return float(self._weight(term, times)) * (1 - 1 / (1 + float(self._arrays.peaks[term])))
-
     def _gain(
         self, weight: np.float32, frequencies: NDArray[np.uint16], documents: NDArray[np.int32]
     ) -> NDArray[np.float64]:
@@ -190,73 +185,40 @@ class SearchIndex:
         counted = Counter(number for number in map(self._number, terms) if number >= 0)
         if not counted:
             return []
-        # Rarest first: once the best so far beat all that the remaining terms could add, only their scores matter.
-        order = sorted(
-            counted, key=lambda term: (self._arrays.starts[term + 1] - self._arrays.starts[term], term)
-        )
-        bounds = [self._bound(term, counted[term]) for term in order]
-        remaining = sum(bounds)
-        scores = self._scores
-        touched: list[NDArray[np.int32]] = []
-        candidates: NDArray[np.int32] | None = None
-        for term, bound in zip(order, bounds, strict=True):
-            if candidates is None:
-                documents, gains = self._list(term, counted[term])
-                scores[documents] += gains
-                touched.append(documents)
-                remaining -= bound
-                if len(scores) > 20_000:
-                    candidates = self._candidates(touched, remaining, limit)
-            else:
-                self._add_to(candidates, term, counted[term])
-        found = candidates if candidates is not None else self._touched(touched)
-        best = self._best(found, limit)
-        for documents in touched:
-            scores[documents] = 0
-        if candidates is not None:
-            scores[candidates] = 0
-        return best
+        if len(self._scores) > _COMPILED:
+            return self._best(*self._sum_compiled(counted, limit), limit)
+        scores = np.zeros(len(self._scores))
+        for term, times in counted.items():
+            documents, gains = self._list(term, times)
+            scores[documents] += gains
+        found = np.flatnonzero(scores)
+        return self._best(found, scores[found], limit)
 
-    def _touched(self, touched: list[NDArray[np.int32]]) -> NDArray[np.int32]:
-        if len(self._scores) <= 20_000:
-            return np.flatnonzero(self._scores).astype(np.int32)
-        return np.unique(np.concatenate(touched))
+    def _sum_compiled(
+        self, counted: Mapping[int, int], limit: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Documents that can be among the best, and their scores."""
+        from tasks.webshop.kernels import add_term, take_best
 
-    def _candidates(
-        self, touched: list[NDArray[np.int32]], remaining: float, limit: int
-    ) -> NDArray[np.int32] | None:
-        """Documents that can still be among the best, ascending, or None where an untouched one could."""
-        if sum(map(len, touched)) < limit:
-            return None
-        merged = np.concatenate(touched)
-        values = self._scores[merged]
-        if values.max() < remaining:
-            return None
-        found = np.unique(merged[values > remaining])
-        if len(found) < limit:
-            return None
-        values = self._scores[found]
-        threshold = float(np.partition(values, len(found) - limit)[len(found) - limit])
-        # A rounding to single precision may tie what is a hair apart.
-        slack = 1e-5 * (threshold + remaining)
-        if threshold <= remaining + slack:
-            return None
-        return np.asarray(found[values >= threshold - remaining - slack])
+        arrays, scores = self._arrays, self._scores
+        for term, times in counted.items():
+            part = slice(arrays.starts[term], arrays.starts[term + 1])
+            add_term(
+                scores,
+                arrays.postings[part],
+                arrays.frequencies[part],
+                arrays.length_codes,
+                self._norms,
+                self._weight(term, times),
+            )
+        found = take_best(scores, limit)
+        values = scores[found]
+        scores[:] = 0
+        return found, values
 
-    def _add_to(self, candidates: NDArray[np.int32], term: int, times: int) -> None:
-        begin, end = int(self._arrays.starts[term]), int(self._arrays.starts[term + 1])
-        postings = self._arrays.postings[begin:end]
-        at = np.searchsorted(postings, candidates)
-        inside = at < len(postings)
-        hits = np.zeros(len(candidates), bool)
-        hits[inside] = postings[at[inside]] == candidates[inside]
-        documents, at = candidates[hits], at[hits]
-        self._scores[documents] += self._gain(
-            self._weight(term, times), self._arrays.frequencies[begin:end][at], documents
-        )
-
-    def _best(self, found: NDArray[np.int32], limit: int) -> list[tuple[int, float]]:
-        values = self._scores[found].astype(np.float32)
+    @staticmethod
+    def _best(found: NDArray[np.int64], scores: NDArray[np.float64], limit: int) -> list[tuple[int, float]]:
+        values = scores.astype(np.float32)
         if len(found) > 4 * limit:
             threshold = np.partition(values, len(values) - limit)[len(values) - limit]
             keep = values >= threshold

@@ -30,7 +30,7 @@ _COLUMNS = (
     *("offsets", "asins", "product_of", "prices_original", "prices_fixed", "category_codes", "query_codes"),
     *("goals_synthetic", "goals_human"),
 )
-_INDEX = ("term_text", "term_starts", "starts", "postings", "frequencies", "length_codes", "peaks")
+_INDEX = ("term_text", "term_starts", "starts", "postings", "frequencies", "length_codes")
 
 
 @dataclass(frozen=True, slots=True)

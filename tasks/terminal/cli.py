@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import tempfile
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,7 @@ import typer
 from rich.console import Console
 
 from harness.errors import CheckFailed, RequestError
+from tasks.terminal.formats.convert import convert_task
 from tasks.terminal.formats.export import export_task
 from tasks.terminal.formats.foldertask import FolderTask
 from tasks.terminal.formats.gate import Finding, examine_all
@@ -167,16 +169,37 @@ def export(
     layout: Annotated[str, typer.Option("--format", help="endless or harbor.")] = "endless",
     split: Split = "heldout",
     limit: Annotated[int | None, typer.Option(help="At most so many tasks.")] = None,
+    source: Source = None,
 ) -> None:
     """Write tasks as folders that Endless Terminals or Harbor read, each with a pytest of the same verdict."""
     if layout not in ("endless", "harbor"):
         raise RequestError(f"--format {layout}: accepted: endless, harbor")
-    tasks = _tasks(split)[: limit if limit is not None else SIZES.get(split, 0)]
+    if source is not None:
+        count = _export_folder_tasks(_folder_tasks(source, split)[:limit], out_dir, layout)
+    else:
+        tasks = _tasks(split)[: limit if limit is not None else SIZES.get(split, 0)]
+        _refuse_existing(out_dir)
+        for task in tasks:
+            export_task(task, out_dir / task.task_id, layout)  # type: ignore[arg-type]
+        count = len(tasks)
+    out.print(f"{count} tasks written to {out_dir}", highlight=False)
+
+
+def _export_folder_tasks(tasks: list[FolderTask], out_dir: Path, layout: str) -> int:
+    """All of them, or nothing."""
+    _refuse_existing(out_dir)
+    out_dir.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".export-", dir=out_dir.parent) as temporary:
+        for task in tasks:
+            convert_task(task, Path(temporary) / "tasks" / task.task_id, layout)  # type: ignore[arg-type]
+        if tasks:
+            (Path(temporary) / "tasks").rename(out_dir)
+    return len(tasks)
+
+
+def _refuse_existing(out_dir: Path) -> None:
     if out_dir.exists():
         raise RequestError(f"--out {out_dir}: exists; accepted: a new folder")
-    for task in tasks:
-        export_task(task, out_dir / task.task_id, layout)  # type: ignore[arg-type]
-    out.print(f"{len(tasks)} tasks written to {out_dir}", highlight=False)
 
 
 @app.command()

@@ -119,12 +119,11 @@ class Machines:
 
     async def _enter(self, sandbox: Sandbox, plan: Plan) -> None:
         """Set up the agent's shell. An error of the task's own ``%environment`` is the task's to have."""
-        exports = "\n".join(f"export {name}={shlex.quote(value)}" for name, value in plan.environment.items())
-        if exports:
-            await self._must(sandbox, exports)
+        exports = [f"export {name}={shlex.quote(value)}" for name, value in plan.environment.items()]
+        lines = [*exports, f"cd {shlex.quote(plan.workdir)} 2>/dev/null || cd /"]
+        await self._must(sandbox, "\n".join(lines))
         if plan.entry:
             await sandbox.run(plan.entry, ENTRY_S)
-        await self._must(sandbox, f"cd {shlex.quote(plan.workdir)} 2>/dev/null || cd /")
 
     @staticmethod
     async def _must(sandbox: Sandbox, command: str) -> None:

@@ -35,6 +35,7 @@ def main(folder: str, arguments: list[str]) -> int:
     if "--ctrf" in arguments:  # a report of a plugin's that nobody reads here
         at = arguments.index("--ctrf")
         del arguments[at : at + 2]
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     isolated = ["--rootdir=/tests", "--confcutdir=/tests", "-p", "no:cacheprovider", "--color=no"]
     return int(pytest.main(["-q", *isolated, *arguments]))
 

@@ -9,7 +9,7 @@ from harness.interfaces import Action, Environment, Observation, StepResult, Tas
 from tasks.terminal.agent import REMINDER, observe
 from tasks.terminal.formats.episode import FolderEnvironment
 from tasks.terminal.formats.machine import Machines
-from tasks.terminal.sandbox.interface import Sandbox
+from tasks.terminal.sandbox.interface import Sandbox, SnapshotTooLarge
 from tasks.terminal.sandbox.pool import SandboxPool
 from tasks.terminal.task import TerminalTask, verdict
 
@@ -56,8 +56,10 @@ class TerminalEnvironment:
     async def truncate(self) -> StepResult:
         sandbox, task = self._live()
         await sandbox.freeze()
-        final = await sandbox.snapshot([HOME])
-        success = verdict(task, final)
+        try:
+            success = verdict(task, await sandbox.snapshot([HOME]))
+        except SnapshotTooLarge:
+            success = False
         await self.close()
         return StepResult(Observation(""), 1.0 if success else 0.0, True, info={"success": success})
 

@@ -7,10 +7,12 @@ at which line; a layer is made only of a build of which every step succeeded.
 
 from __future__ import annotations
 
+import hashlib
 import shlex
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 
 from harness.errors import EnvironmentFault, InfrastructureError
@@ -70,6 +72,13 @@ async def build(
         return await _collect(sandbox)
     finally:
         await sandbox.close()
+
+
+@cache
+def tools_sha256() -> str:
+    """Of what stands in for programs: a layer is a function of it too."""
+    source = files("tasks.terminal.formats").joinpath("shim.py").read_bytes()
+    return hashlib.sha256(source + _STAND_INS.encode() + _COLLECT.encode()).hexdigest()
 
 
 def _tools(packages: frozenset[str], python: str) -> dict[str, Entry]:

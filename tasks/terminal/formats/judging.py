@@ -82,7 +82,7 @@ def _by_status(result: VerifyResult) -> Judgement:
 
 
 async def _by_reward_file(sandbox: Sandbox, result: VerifyResult) -> Judgement:
-    tree = await sandbox.snapshot(["/logs/verifier"])
+    tree = await sandbox.snapshot(["/logs/verifier/reward.json", "/logs/verifier/reward.txt"])
     for name, read in (("reward.json", _from_json), ("reward.txt", float)):
         entry = tree.get(f"/logs/verifier/{name}")
         if entry is None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from harness.errors import EnvironmentFault, InfrastructureError
 from tasks.terminal.filetree import Entry
-from tasks.terminal.formats.build import build
+from tasks.terminal.formats.build import build, tools_sha256
 from tasks.terminal.formats.context import Context
 from tasks.terminal.formats.definition import parse_definition
 from tasks.terminal.formats.dockerfile import parse_dockerfile
@@ -90,7 +90,9 @@ class Machines:
         """A layer is a function of the steps (with the content of copied files) and of the base."""
         steps = hashlib.sha256(repr(plan.steps).encode()).hexdigest()
         base = hashlib.sha256("\n".join(sorted(self._packages)).encode()).hexdigest()
-        return layer_key({"steps": steps, "base": base, "backend": self._backend.name})
+        return layer_key(
+            {"steps": steps, "base": base, "backend": self._backend.name, "tools": tools_sha256()}
+        )
 
     async def start(
         self, task: FolderTask, limits: SandboxLimits, extra: tuple[str, ...] = ()

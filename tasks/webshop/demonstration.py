@@ -16,6 +16,16 @@ from tasks.webshop.task import WebShopTask
 
 PAGES_LOOKED_AT = 3
 
+# How often the flawed shopper does what: they set where the embedded policy starts.
+KIND_ALONE = 0.1
+"""Searches for the kind of product alone."""
+WITHOUT_OPTIONS = 0.2
+"""Searches without the options."""
+FIRST_RESULT = 0.8
+RIGHT_OPTION = 0.19
+WRONG_OPTION = 0.1
+"""Of a group; else it chooses none."""
+
 T = TypeVar("T")
 
 
@@ -102,22 +112,22 @@ def flawed(catalogue: Catalogue, task: WebShopTask, settings: SessionSettings, s
     shopper = _Shopper(catalogue, task, settings)
     words = shopper.words()
     kind = draw.random()
-    if kind < 0.1:
+    if kind < KIND_ALONE:
         words = task.goal.product.query
-    elif kind < 0.3:
+    elif kind < KIND_ALONE + WITHOUT_OPTIONS:
         words = words.split(" with ")[0].split(" in ")[0]
     shopper.say(f"search[{words}]")
     products = shopper.session.page.products
     if not products:
         return shopper.replies
-    product = products[0] if draw.random() < 0.8 else _pick(products, draw)
+    product = products[0] if draw.random() < FIRST_RESULT else _pick(products, draw)
     shopper.open(product)
     wanted = wanted_options(task, product)
     for group, values in product.options.items():
         chance = draw.random()
-        if chance < 0.12 and group in wanted:
+        if chance < RIGHT_OPTION and group in wanted:
             shopper.choose(group, wanted[group])
-        elif chance > 0.9:
+        elif chance > 1 - WRONG_OPTION:
             shopper.choose(group, _pick(values, draw))
     return shopper.buy()
 

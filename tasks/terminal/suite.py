@@ -119,7 +119,7 @@ class TerminalSuite:
         """``(content words, markers)``: what the embedded policy's tokenizer keeps whole."""
         from tasks.terminal.generator.draw import words
 
-        return list(words()), ["<command>", "</command>", "<action>done</action>"]
+        return list(words()), ["<command>", "</command>", "<action>done</action>", "echo "]
 
     def demonstration_tasks(self, count: int, first: int = SIZES["train"]) -> list[Task]:
         """Tasks of the training distribution beyond the frozen list."""

@@ -61,6 +61,13 @@ class Layer:
 
 def layer_of(built: Built) -> Layer:
     """Raises BuildFileError where the build wrote what no task may."""
+    try:
+        return _layer_of(built)
+    except tarfile.TarError as error:
+        raise BuildFileError(1, f"what the build left cannot be read: {error}") from None
+
+
+def _layer_of(built: Built) -> Layer:
     writable: set[str] = set(STANDARD)
     files: list[tuple[str, Entry]] = []
     links: list[tuple[str, str]] = []

@@ -6,7 +6,7 @@ import tarfile
 
 import pytest
 
-from tasks.terminal.formats.build import build
+from tasks.terminal.formats.build import Built, build
 from tasks.terminal.formats.context import Context
 from tasks.terminal.formats.definition import parse_definition
 from tasks.terminal.formats.dockerfile import parse_dockerfile
@@ -182,6 +182,16 @@ def test_what_fails_is_named_with_its_line(built, tmp_path, text, line, parts):
     assert caught.value.line == line
     for part in parts:
         assert part in caught.value.reason
+
+
+def test_a_service_that_goes_on_writing_ends_with_the_build(built):
+    layer = built(post("sh -c 'while :; do date +%N >> /srv/log; done' >/dev/null 2>&1 &", "sleep 0.2"))
+    assert layer.texts["/srv/log"].count("\n") > 1
+
+
+def test_what_cannot_be_read_as_an_archive_is_named():
+    with pytest.raises(BuildFileError, match="what the build left cannot be read"):
+        layer_of(Built(b"x" * 2000, {}))
 
 
 def test_a_build_that_does_not_end_is_ended(built):

@@ -4,6 +4,7 @@ failed, 130 interrupted."""
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Mapping
@@ -24,8 +25,16 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Train LLM agents with synchronous and asynchronous evolution strategies, and measure what asynchrony costs.",
 )
-out = Console()
-err = Console(stderr=True)
+
+
+def _console(**settings: Any) -> Console:
+    """A console; one that writes to a file or a pipe is wide enough for the tables."""
+    console = Console(**settings)
+    return console if console.is_terminal or "COLUMNS" in os.environ else Console(width=200, **settings)
+
+
+out = _console()
+err = _console(stderr=True)
 
 RUNS = Path("results/runs")
 
@@ -211,7 +220,7 @@ def _print_summary(path: Path) -> None:
     cost = arm.totals
     out.print(
         f"cost: {cost['episodes']} training episodes, {cost['tokens']} tokens, {cost['worker_s']:.1f} worker-seconds "
-        f"(policy {cost['policy_s']:.1f}, environment {cost['environment_s']:.1f}, noise {cost['noise_s']:.1f}), "
+        f"(policy {cost['policy_s']:.1f}, noise {cost['noise_s']:.1f}, the rest mostly waiting for environments), "
         f"updates {cost['update_s']:.1f} s; {arm.wall_s:.1f} s in all",
         highlight=False,
     )
@@ -222,18 +231,33 @@ def _print_summary(path: Path) -> None:
         raise CheckFailed("the run does not follow its schedule: " + "; ".join(arm.audit.problems))
 
 
+_LEFT_OUT_BELOW = {
+    170: ("run", "tokens", "worker-s", "missing"),
+    120: ("mean staleness", "dropped, %", "episodes"),
+}
+"""Columns that a display of fewer characters leaves to the written tables (missing episodes are shown wherever there are any)."""
+
+
 def _print_arms(arms: list[Any]) -> None:
     from harness.report.tables import COLUMNS, rows
 
+    lines = rows(arms)
+    missing = COLUMNS.index("missing")
+    left_out = {
+        column for width, columns in _LEFT_OUT_BELOW.items() if out.width < width for column in columns
+    }
+    if any(line[missing] != "0" for line in lines):
+        left_out.discard("missing")
+    if len(arms) > 1:
+        left_out.discard("run")
+    shown = [index for index, column in enumerate(COLUMNS) if column not in left_out]
     table = Table(title="held-out success, 95 % intervals clustered by task", title_justify="left")
-    for column in COLUMNS:
-        table.add_column(
-            column,
-            justify="left" if column in ("run", "arm", "split", "decoding") else "right",
-            overflow="fold",
-        )
-    for row in rows(arms):
-        table.add_row(*row)
+    for index in shown:
+        column = COLUMNS[index]
+        words = column in ("run", "arm", "split", "decoding")
+        table.add_column(column, justify="left" if words else "right", overflow="fold")
+    for line in lines:
+        table.add_row(*(line[index] for index in shown))
     out.print(table)
 
 

@@ -22,7 +22,7 @@ from harness.policies.factory import load_policy, model_source
 from harness.policies.master import MasterWeights
 from harness.rundir import RunDirectory, trajectory_record
 from harness.workers.evaluator import Update
-from harness.workers.local import Completed, LocalWorkers
+from harness.workers.local import Completed, LocalWorkers, start_fork_server
 
 HASH_EVERY_UPDATE_BELOW = 50_000_000
 """Parameters up to which the weights are hashed at every update (it costs about a second per billion bytes)."""
@@ -215,6 +215,7 @@ def start(
 ) -> RunDirectory:
     """Make ``out`` and run the experiment in it. Raises RequestError with nothing left behind, or another BenchError with a
     directory that :func:`resume` continues."""
+    start_fork_server()
     suite: Suite = registry.suite_class(experiment.suite_name)(experiment.suite)
     facts = manifest(
         experiment.sha256(),
@@ -243,6 +244,7 @@ def resume(
     """Continue a run from its log. A finished run is left as it is."""
     directory = RunDirectory.existing(path)
     experiment = directory.experiment()
+    start_fork_server()
     suite: Suite = registry.suite_class(experiment.suite_name)(experiment.suite)
     directory.lock()
     try:

@@ -14,7 +14,8 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from multiprocessing import connection
+from multiprocessing import connection, forkserver
+from multiprocessing.context import ForkServerContext
 from typing import Any
 
 from harness.config import Experiment
@@ -49,6 +50,15 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def start_fork_server() -> ForkServerContext:
+    """Start the process from which workers are forked, if it does not run yet; it imports what they need meanwhile, so a caller
+    with other things to load calls this first."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["harness.workers.preload"])
+    forkserver.ensure_running()
+    return context
+
+
 class LocalWorkers:
     """A pool of worker processes. Not thread-safe. Use as a context manager."""
 
@@ -56,8 +66,7 @@ class LocalWorkers:
         self.experiment = experiment
         self.count = experiment.workers.count or available_cores()
         self._updates = list(updates)
-        self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(["harness.workers.local", "harness.workers.evaluator"])
+        self._context = start_fork_server()
         self._workers: list[_Worker] = []
         self._again: deque[tuple[Any, int]] = deque()
         self._given_up: list[Completed] = []

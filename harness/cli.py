@@ -175,15 +175,18 @@ def _print_plan(experiment: Any) -> None:
         out.print(f"  {key} = {value}", highlight=False)
 
 
+def _title(experiment: Any, path: Path) -> str:
+    return f"{experiment.method_name} on {experiment.suite_name} -> {path}"
+
+
 def _start(experiment: Any, path: Path) -> None:
     from harness import registry
     from harness.progress import RunProgress
     from harness.run import start
 
     method = registry.method_class(experiment.method_name)(experiment.method)
-    out.print(f"{experiment.method_name} on {experiment.suite_name} -> {path}", highlight=False)
     try:
-        with RunProgress(out, method.updates) as progress:
+        with RunProgress(out, method.updates, _title(experiment, path)) as progress:
             start(experiment, path, ["bench", *sys.argv[1:]], listen=progress, advance=progress.advance)
     except KeyboardInterrupt:
         err.print(f"interrupted; to go on: bench run --resume {path}", highlight=False)
@@ -200,7 +203,7 @@ def _resume(path: Path) -> None:
     experiment = RunDirectory.existing(path).experiment()
     method = registry.method_class(experiment.method_name)(experiment.method)
     try:
-        with RunProgress(out, method.updates) as progress:
+        with RunProgress(out, method.updates, _title(experiment, path)) as progress:
             resume(path, listen=progress, advance=progress.advance)
     except KeyboardInterrupt:
         err.print(f"interrupted; to go on: bench run --resume {path}", highlight=False)
@@ -482,6 +485,16 @@ def _mount(arguments: list[str]) -> None:
             app.add_typer(registry.command_app(name), name=name)
 
 
+def _as_typed(error: Exception, arguments: list[str]) -> str:
+    """The refused value of an option, which the parser's sentence leaves out: `` (--delay 'x')``; empty for other errors."""
+    for option in getattr(getattr(error, "param", None), "opts", ()):
+        for index, argument in enumerate(arguments):
+            name, sign, value = argument.partition("=")
+            if name == option and (sign or index + 1 < len(arguments)):
+                return f" ({option} {value if sign else arguments[index + 1]!r})"
+    return ""
+
+
 def main() -> None:
     """Entry point of the console script ``bench``."""
     try:
@@ -496,6 +509,7 @@ def main() -> None:
         sys.exit(stop.exit_code)
     except Exception as error:
         if hasattr(error, "format_message"):
-            err.print(f"bench: {error.format_message()}", highlight=False, markup=False, soft_wrap=True)
+            message = f"bench: {error.format_message()}{_as_typed(error, sys.argv[1:])}"
+            err.print(message, highlight=False, markup=False, soft_wrap=True)
             sys.exit(errors.EXIT_BAD_REQUEST)
         raise

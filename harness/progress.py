@@ -21,8 +21,10 @@ from harness.events import Event
 class RunProgress:
     """Listens to events (``harness.events.EventLog``). Use as a context manager."""
 
-    def __init__(self, console: Console, updates: int) -> None:
+    def __init__(self, console: Console, updates: int, title: str) -> None:
+        """``title`` is said when the run begins or goes on."""
         self._console = console
+        self._title = title
         self._updates = updates
         self._members = 0
         self._episodes = 0
@@ -54,7 +56,9 @@ class RunProgress:
 
     def __call__(self, event: Event) -> None:
         kind = event["kind"]
-        if kind == "finished":
+        if kind in ("run_started", "resumed"):
+            self._say(self._title if kind == "run_started" else f"{self._title}, resumed from its event log")
+        elif kind == "finished":
             self._members += 1
             self._episodes += event["episodes"]
             self._progress.update(self._bar, note=f"{self._members} members, {self._episodes} episodes")
@@ -77,8 +81,6 @@ class RunProgress:
             self._say(f"[bold]held-out {label}[/bold]: {shares} ({event['rows']} episodes)")
         elif kind == "failed":
             self._say(f"[red]member {event['member']} failed: {event['error']}[/red]")
-        elif kind == "resumed":
-            self._say("resumed from the event log")
 
     def _say(self, text: str) -> None:
         elapsed = time.monotonic() - self._started

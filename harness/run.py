@@ -215,13 +215,15 @@ def start(
 ) -> RunDirectory:
     """Make ``out`` and run the experiment in it. Raises RequestError with nothing left behind, or another BenchError with a
     directory that :func:`resume` continues."""
-    start_fork_server()
+    RunDirectory.check_unused(out)
     suite: Suite = registry.suite_class(experiment.suite_name)(experiment.suite)
+    source = model_source(experiment.policy, suite)
+    start_fork_server()
     facts = manifest(
         experiment.sha256(),
         experiment.seed,
         suite.manifest(),
-        model_source(experiment.policy, suite),
+        source,
         command,
     )
     load_policy(experiment.policy, suite)

@@ -47,13 +47,18 @@ class RunDirectory:
             )
         return run
 
-    @classmethod
-    def create(cls, path: Path, resolved: Experiment, manifest: dict[str, Any]) -> RunDirectory:
-        """Make a new one. Raises RequestError where the folder is in use or cannot be written; then nothing is left."""
+    @staticmethod
+    def check_unused(path: Path) -> None:
+        """Raises RequestError where ``path`` is anything but a new or empty folder."""
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise RequestError(
                 f"--out {path}: exists and is not an empty folder; accepted: a new folder (or --resume {path} for a run)"
             )
+
+    @classmethod
+    def create(cls, path: Path, resolved: Experiment, manifest: dict[str, Any]) -> RunDirectory:
+        """Make a new one. Raises RequestError where the folder is in use or cannot be written; then nothing is left."""
+        cls.check_unused(path)
         made = [folder for folder in (path, *path.parents) if not folder.exists()]
         run = cls(path)
         try:

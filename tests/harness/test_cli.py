@@ -38,7 +38,7 @@ def delayed(tmp_path_factory):
 
 
 BAD_REQUESTS = {
-    "a word for a number": (["run", "--delay", "x"], ["--delay", "'x'", "integer"]),
+    "a word for a number": (["run", "--delay", "x"], ["--delay", "'x'"]),
     "an unknown method": (["run", "--method", "nope"], ["method.name", "nope", "async-es"]),
     "an unknown suite": (["run", "--suite", "nope"], ["suite.name", "nope", "terminal"]),
     "an unknown engine": (["run", "--engine", "nope"], ["policy.engine = 'nope'", "torch"]),

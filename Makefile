@@ -1,5 +1,6 @@
 # make run   installs, runs the main job and its report.      make test       installs, runs the tests.
 # make lint  ruff, mypy, import-linter.                       make benchmark  prints the figures of speed.
+# make test-slow  the tests that take minutes (continuous integration runs them too).
 
 PYTHON ?= python3
 CONSTRAINTS ?= constraints.txt
@@ -7,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export OMP_NUM_THREADS := 1
 
-.PHONY: run test lint benchmark install install-test clean
+.PHONY: run test test-slow lint benchmark install install-test clean
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -31,6 +32,10 @@ run: install
 
 test: install-test
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow and not benchmark"
+	@echo "left out: tests that take minutes (make test-slow), figures of speed (make benchmark)"
+
+test-slow: install-test
+	$(BIN)/python -m pytest -n 2 -m "slow and not benchmark"
 
 lint: install-test
 	$(BIN)/ruff check .

@@ -33,11 +33,11 @@ class WarmStartSettings:
     first and see only the shorter half of the demonstrations, on which copying is learnt sooner."""
 
     seed: int = 0
-    demonstrations: int = 9_000
+    demonstrations: int = 10_000
     expert_share: float = 0.3
     vocabulary: int = 800
-    steps: int = 2_400
-    batch: int = 32
+    steps: int = 4_000
+    batch: int = 16
     learning_rate: float = 3e-3
     warmup: int = 50
     weight_decay: float = 0.01

@@ -159,5 +159,5 @@ def test_a_whole_run_trains_and_evaluates_on_task_folders(folder, policy, tmp_pa
     assert run.read_manifest()["suite"]["sha256"] == suite.manifest()["sha256"]
     rows = [json.loads(line) for path in run.evaluations.iterdir() for line in path.read_text().splitlines()]
     held_out = sorted(task.task_id for task in suite.tasks("heldout"))
-    assert sorted(row["task_id"] for row in rows) == sorted(held_out * 2)
-    assert all(row.get("error") is None for row in rows)
+    assert sorted(row["task"] for row in rows) == sorted(held_out * 2)
+    assert all(row["error"] is None for row in rows)

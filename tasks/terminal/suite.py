@@ -141,7 +141,7 @@ class TerminalSuite:
         commands: list[str] = []
         parts = list(task.parts)
         if skill == "flawed" and generator.random() < _proneness(
-            seed, "printing", parts[0].family, 0.35, 0.95
+            seed, "printing", parts[0].family, 0.3, 0.9
         ):
             commands = [f"echo {command}" for part in parts for command in part.steps]
         elif skill == "flawed":

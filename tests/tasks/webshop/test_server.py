@@ -340,6 +340,7 @@ def test_the_client_sees_what_the_environment_in_process_does(shop, mode, compat
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_sessions_leave_nothing_behind(shop):
     clock = Clock()
     store = SessionStore(1000, 60, clock)
@@ -369,7 +370,7 @@ def test_a_hundred_thousand_sessions_leave_nothing_behind(shop):
     assert living() < before + 100
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     st.sampled_from(
         ["search_results", "item_page", "item_sub_page", "done", "picture", "api/sessions", "static", ""]

@@ -66,6 +66,9 @@ def _shared(method: str, table: Mapping[str, Any]) -> dict[str, Any]:
 def run(
     method: Annotated[str | None, typer.Option(help="Method: see `bench list`.")] = None,
     suite: Annotated[str | None, typer.Option(help="Task suite: see `bench list`.")] = None,
+    tasks: Annotated[
+        str | None, typer.Option(help="Task folders or rows instead of the generated tasks (terminal suite).")
+    ] = None,
     model: Annotated[
         str | None, typer.Option(help="'embedded', a folder, a finished run, or a hub name.")
     ] = None,
@@ -127,6 +130,7 @@ def run(
     ):
         _set(tables["method"], key, value)
     _set(tables["suite"], "name", suite)
+    _set(tables["suite"], "tasks", tasks)
     _set(tables["suite"], "sandbox", sandbox)
     _set(tables["policy"], "model", model)
     _set(tables["policy"], "engine", engine)

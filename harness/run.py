@@ -7,11 +7,14 @@ event log, so that a run that was killed at any point goes on from its log.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
-from harness import evaluation, registry
+import torch
+from safetensors.torch import save
+
+from harness import evaluation, files, registry
 from harness.cohorts import Cohorts
 from harness.config import Experiment
 from harness.errors import BenchError, RequestError
@@ -21,7 +24,7 @@ from harness.manifest import manifest
 from harness.policies.factory import load_policy, model_source
 from harness.policies.master import MasterWeights
 from harness.rundir import RunDirectory, trajectory_record
-from harness.workers.evaluator import Update
+from harness.workers.evaluator import Update, WeightsFile, bring_forward
 from harness.workers.local import Completed, LocalWorkers, start_fork_server
 
 HASH_EVERY_UPDATE_BELOW = 50_000_000
@@ -80,11 +83,10 @@ class Run:
             return done
         return self.workers.wait()
 
-    def restore(self, updates: Sequence[Update]) -> None:
+    def restore(self, updates: Sequence[Update | WeightsFile]) -> None:
         """Apply the updates that a resumed log holds (the workers were started with them)."""
-        for update in updates:
-            self.master.update(update.terms, update.alpha)
-            self.version += 1
+        bring_forward(self.master, updates)
+        self.version += len(updates)
 
     def update(self, terms: Sequence[UpdateTerm], alpha: float) -> str | None:
         """Make the next version, here and in every worker; the hash of its weights, for models where that is cheap."""
@@ -92,6 +94,27 @@ class Run:
         self.workers.publish(update)
         self.master.update(update.terms, alpha)
         self.version += 1
+        return self._sha256()
+
+    def publish(self, weights: Mapping[str, torch.Tensor]) -> tuple[str, str | None]:
+        """Make the next version from whole weights, for a method whose updates are not noise: written as a file, taken over here
+        and in every worker. Returns the file, relative to the run directory, to be named as ``weights_file`` in the ``updated``
+        event; and the hash as :meth:`update` does. Files before the last two are the method's to delete."""
+        path = self.checkpoint(self.version + 1)
+        path.parent.mkdir(exist_ok=True)
+        files.write_bytes(
+            path, save({name: w.detach().float().cpu().contiguous() for name, w in weights.items()})
+        )
+        self.workers.publish(WeightsFile(str(path.resolve())))
+        self.master.load(path)
+        self.version += 1
+        return str(path.relative_to(self.directory.path)), self._sha256()
+
+    def checkpoint(self, version: int) -> Path:
+        """Where :meth:`publish` writes a version."""
+        return self.directory.path / "checkpoints" / f"v{version:06d}.safetensors"
+
+    def _sha256(self) -> str | None:
         small = self.master.parameter_count <= HASH_EVERY_UPDATE_BELOW
         return self.master.sha256() if small else None
 
@@ -165,17 +188,32 @@ def _mean(values: Sequence[bool | None]) -> float | None:
 
 
 def updates_of(log: Sequence[Event]) -> list[Update]:
-    """The seed log: the update of each version, from ``updated`` events."""
-    return [
-        Update(
-            tuple(
-                UpdateTerm(entry["noise"], entry["sign"], entry["coefficient"]) for entry in event["cohort"]
-            ),
-            event["alpha"],
+    """The seed log: the update of each version, from ``updated`` events. Raises RequestError where one came as a file."""
+    updates = [_update(event) for event in log if event["kind"] == "updated" and "weights_file" not in event]
+    if len(updates) != sum(event["kind"] == "updated" for event in log):
+        raise RequestError(
+            "this run's updates are files of weights, of which the last two are kept: there is no seed log to rebuild them from; "
+            "accepted: a run of an ES method"
         )
+    return updates
+
+
+def versions_of(log: Sequence[Event], directory: RunDirectory) -> list[Update | WeightsFile]:
+    """How each version is made from the one before: by the seed log, or from the file that its ``updated`` event names."""
+    return [
+        WeightsFile(str((directory.path / event["weights_file"]).resolve()))
+        if "weights_file" in event
+        else _update(event)
         for event in log
         if event["kind"] == "updated"
     ]
+
+
+def _update(event: Event) -> Update:
+    return Update(
+        tuple(UpdateTerm(entry["noise"], entry["sign"], entry["coefficient"]) for entry in event["cohort"]),
+        event["alpha"],
+    )
 
 
 def totals(log: Sequence[Event]) -> dict[str, Any]:
@@ -277,7 +315,7 @@ def _execute(
         master = MasterWeights(policy.named_parameters(), experiment.seed)
         base = master.sha256()
         method: Method = registry.method_class(experiment.method_name)(experiment.method)
-        updates = updates_of(log.events)
+        updates = versions_of(log.events, directory)
         if log.events:
             recorded = log.events[0]["base_sha256"]
             if recorded != base:

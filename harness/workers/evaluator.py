@@ -1,7 +1,8 @@
 """What one worker holds and does: an engine, the master weights, an open suite; it evaluates members and plays episodes.
 
-A worker is told only member ids, versions and updates as ``(noise id, sign, coefficient)``: no weight travels after start.
-Updates are applied when a job needs their version, so that a worker that was restarted can serve any version.
+A worker is told only member ids, versions and updates: ``(noise id, sign, coefficient)``, or the name of a file of weights. No
+weight travels after start. Updates are applied when a job needs their version, so that a worker that was restarted can serve any
+version whose files are there.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from harness import streams
@@ -26,6 +28,27 @@ class Update:
 
     terms: tuple[UpdateTerm, ...]
     alpha: float
+
+
+@dataclass(frozen=True, slots=True)
+class WeightsFile:
+    """A version given whole: fp32 safetensors under Hugging Face names, as ``MasterWeights.save`` writes them."""
+
+    path: str
+
+
+def bring_forward(master: MasterWeights, updates: Sequence[Update | WeightsFile]) -> None:
+    """Apply updates in their order. A file of weights replaces all that came before it, so earlier ones are not needed. Raises
+    InfrastructureError where the file is gone."""
+    whole = max((i for i, update in enumerate(updates) if isinstance(update, WeightsFile)), default=0)
+    for update in updates[whole:]:
+        if isinstance(update, Update):
+            master.update(update.terms, update.alpha)
+            continue
+        try:
+            master.load(Path(update.path))
+        except OSError as error:
+            raise InfrastructureError(f"{update.path}: the weights cannot be read ({error})") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +74,27 @@ class EpisodesJob:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupsJob:
+    """Play ``samples`` training episodes of each of these tasks with the unperturbed weights of ``version``; the episodes of a
+    task have one environment seed and decoding streams of their own. ``members``: the name of each group in the log."""
+
+    version: int
+    members: tuple[int, ...]
+    task_indices: tuple[int, ...]
+    samples: int
+    temperature: float
+    stream_name: tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupsResult:
+    """``groups``: the trajectories of each task, in the order of the job, with token ids and log-probabilities."""
+
+    groups: tuple[tuple[Trajectory, ...], ...]
+    worker_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class MemberResult:
     """``error`` is set where a member could not be measured (an episode kept failing): it is missing, not bad."""
 
@@ -69,7 +113,7 @@ class Evaluator:
         self.policy = load_policy(experiment.policy, suite)
         self.master = MasterWeights(self.policy.named_parameters(), experiment.seed)
         self.agent = suite.agent()
-        self.updates: list[Update] = []
+        self.updates: list[Update | WeightsFile] = []
         self.version = 0
         self._tasks: dict[str, Sequence[Task]] = {}
 
@@ -88,10 +132,8 @@ class Evaluator:
             self.policy = load_policy(self.experiment.policy, self.suite)
             self.master = MasterWeights(self.policy.named_parameters(), self.experiment.seed)
             self.version = 0
-        while self.version < version:
-            update = self.updates[self.version]
-            self.master.update(update.terms, update.alpha)
-            self.version += 1
+        bring_forward(self.master, self.updates[self.version : version])
+        self.version = version
 
     def _split(self, split: str) -> Sequence[Task]:
         if split not in self._tasks:
@@ -135,8 +177,21 @@ class Evaluator:
         self.policy.weights_changed()
         return await self._play(job.split, job.task_indices, job.temperature, job.stream_name)
 
+    async def groups(self, job: GroupsJob) -> GroupsResult:
+        started = time.perf_counter()
+        repeated = tuple(index for index in job.task_indices for _ in range(job.samples))
+        played = await self.episodes(
+            EpisodesJob(job.version, "train", repeated, job.temperature, job.stream_name)
+        )
+        groups = tuple(
+            tuple(played[start : start + job.samples]) for start in range(0, len(played), job.samples)
+        )
+        return GroupsResult(groups, time.perf_counter() - started)
+
     async def run(self, job: Any) -> Any:
-        return await (self.members(job) if isinstance(job, MemberJob) else self.episodes(job))
+        if isinstance(job, MemberJob):
+            return await self.members(job)
+        return await (self.groups(job) if isinstance(job, GroupsJob) else self.episodes(job))
 
 
 def _measure(

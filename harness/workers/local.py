@@ -20,7 +20,7 @@ from typing import Any
 
 from harness.config import Experiment
 from harness.errors import BenchError, InfrastructureError
-from harness.workers.evaluator import Update
+from harness.workers.evaluator import Update, WeightsFile
 
 ATTEMPTS = 3
 
@@ -62,7 +62,7 @@ def start_fork_server() -> ForkServerContext:
 class LocalWorkers:
     """A pool of worker processes. Not thread-safe. Use as a context manager."""
 
-    def __init__(self, experiment: Experiment, updates: Sequence[Update] = ()) -> None:
+    def __init__(self, experiment: Experiment, updates: Sequence[Update | WeightsFile] = ()) -> None:
         self.experiment = experiment
         self.count = experiment.workers.count or available_cores()
         self._updates = list(updates)
@@ -113,7 +113,7 @@ class LocalWorkers:
             for pipe in connection.wait(list(pipes)):
                 self._receive(pipes[pipe])  # type: ignore[index]
 
-    def publish(self, update: Update) -> None:
+    def publish(self, update: Update | WeightsFile) -> None:
         """Tell every worker of a new version."""
         self._updates.append(update)
         for index, worker in enumerate(self._workers):

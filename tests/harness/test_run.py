@@ -136,6 +136,8 @@ def _start(raw, path, tmp_path):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        # A test session in the background of a shell ignores SIGINT, and so would its children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 

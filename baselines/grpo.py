@@ -277,11 +277,8 @@ def _is_truncated(trajectory: Trajectory) -> bool:
     return trajectory.truncated or any(turn.finish == "length" for turn in trajectory.turns)
 
 
-def _update(
-    run: Run, s: GRPOSettings, learner: Learner, groups: Sequence[_Group], failed: dict[int, str]
-) -> None:
-    started = time.perf_counter()
-    version = run.version
+def _samples(groups: Sequence[_Group], s: GRPOSettings) -> tuple[list[Sample], tuple[bool, ...]]:
+    """``(trajectories to learn from, whether each group's returns are all equal)``, in the order of the groups."""
     advantages = group_advantages([group.returns(s.invalid_penalty) for group in groups], s.scale_rewards)
     samples = [
         Sample(
@@ -293,6 +290,15 @@ def _update(
         for group, values in zip(groups, advantages.values, strict=True)
         for trajectory, advantage in zip(group.trajectories, values, strict=True)
     ]
+    return samples, advantages.all_equal
+
+
+def _update(
+    run: Run, s: GRPOSettings, learner: Learner, groups: Sequence[_Group], failed: dict[int, str]
+) -> None:
+    started = time.perf_counter()
+    version = run.version
+    samples, all_equal = _samples(groups, s)
     learnt = learner.learn(version, samples)
     # The optimiser's file comes first: a version whose weights the log names always has both.
     target = _optimizer_file(run, version + 1)
@@ -315,13 +321,13 @@ def _update(
                 "in_queue": 0,
                 "all_equal": equal,
             }
-            for group, equal in zip(groups, advantages.all_equal, strict=True)
+            for group, equal in zip(groups, all_equal, strict=True)
         ],
         late=[],
         empty=learnt["steps"] == 0,
         fitness_mean=float(np.mean(returns)),  # type: ignore[arg-type]
         fitness_std=float(np.std(returns)),  # type: ignore[arg-type]
-        all_equal=sum(advantages.all_equal),
+        all_equal=sum(all_equal),
         truncated=sum(_is_truncated(t) for group in groups for t in group.trajectories),
         optimizer_steps=learner.steps,
         learner=learnt,

@@ -503,7 +503,10 @@ def main() -> None:
     """Entry point of the console script ``bench``."""
     try:
         _mount(sys.argv[1:])
-        app(standalone_mode=False)
+        code = app(standalone_mode=False)
+        # An interrupt and an early end come back as the value of the call.
+        if isinstance(code, int) and code:
+            sys.exit(code)
     except BenchError as error:
         err.print(f"bench: {error}", highlight=False, markup=False, soft_wrap=True)
         sys.exit(error.exit_code)

@@ -49,12 +49,16 @@ def command(
         folder = Path(temporary) / "policy"
         with Bar(console=console, disable=not console.is_terminal) as bar:
             task = bar.add_task("warm start", total=None)
-            report = warm_start(
-                instance,
-                settings,
-                folder,
-                lambda what, done, total: bar.update(task, description=what, completed=done, total=total),
-            )
+            said: list[str] = []
+
+            def progress(what: str, done: int, total: int) -> None:
+                bar.update(task, description=what, completed=done, total=total)
+                tenth = f"{what.split(',')[0]}: {10 * done // max(1, total)}0 %"
+                if not console.is_terminal and tenth not in said:
+                    said.append(tenth)
+                    console.print(f"{tenth} ({what})", highlight=False)
+
+            report = warm_start(instance, settings, folder, progress)
             resolved = experiment(
                 {
                     "suite": {"name": suite},
@@ -65,7 +69,7 @@ def command(
             )
             rows = evaluate_model(
                 resolved,
-                lambda done, total: bar.update(task, description="evaluation", completed=done, total=total),
+                lambda done, total: progress("evaluation", done, total),
             )
         files.write_text(folder / "README.md", card(suite, settings, report, rows))
         if target.exists():

@@ -15,7 +15,13 @@ from harness.rundir import RunDirectory
 def model_source(table: PolicyTable, suite: Suite) -> str | Path:
     """Folder or hub name of the weights (of a run's base). Raises RequestError for a folder that is none of these."""
     if table.model == "embedded":
-        return suite.policy_dir()
+        folder = suite.policy_dir()
+        if not (folder / "config.json").is_file():
+            raise RequestError(
+                f"policy.model = 'embedded': suite {suite.name!r} has none in {folder}; accepted: another model, or first: "
+                f"bench warm-start --suite {suite.name}"
+            )
+        return folder
     path = Path(table.model)
     if path.is_dir():
         run = _finished_run(path)

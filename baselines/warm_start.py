@@ -33,14 +33,14 @@ class WarmStartSettings:
     first and see only the shorter half of the demonstrations, on which copying is learnt sooner."""
 
     seed: int = 0
-    demonstrations: int = 24_000
+    demonstrations: int = 8_000
     expert_share: float = 0.3
     vocabulary: int = 800
-    steps: int = 4_000
+    steps: int = 3_600
     batch: int = 16
     learning_rate: float = 3e-3
     warmup: int = 50
-    weight_decay: float = 0.1
+    weight_decay: float = 0.01
     context_weight: float = 0.25
     gradient_norm: float = 1.0
     short_share: float = 0.3

@@ -13,7 +13,9 @@ dropped            member, version, reason (``end``: still running, queued or he
 updated            version (the version that the update made), alpha, cohort, late, empty, fitness_mean, fitness_std,
                    update_s, weights_sha256. ``cohort``: one object per measurement: member, version, noise, sign,
                    staleness, in_flight, in_queue, advantage, coefficient. ``late``: [member, version] of the measurements
-                   that were dropped because they are over the bound
+                   that were dropped because they are over the bound. A gradient method (GRPO) writes weights_file,
+                   optimizer_steps, all_equal, truncated and learner in the place of alpha, and no noise, sign, advantage
+                   and coefficient (nor noise and sign of ``dispatched``)
 evaluated          version, split, file, rows, success (by decoding), episodes, tokens, policy_s, environment_s
 resumed            dropped_bytes
 run_finished       version, weights_sha256, totals

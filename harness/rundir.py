@@ -5,6 +5,7 @@ manifest.json            what it was made with (harness.manifest)
 events.jsonl             the event log, which is also the checkpoint (harness.events)
 eval/*.jsonl             a row per task and evaluation pass (harness.evaluation)
 trajectories/*.jsonl.gz  episodes turn by turn
+checkpoints/             weights and optimiser of the last two versions, for methods whose updates are not in the log (GRPO)
 final.safetensors        fp32 weights after the last update
 """
 

@@ -140,9 +140,7 @@ class TerminalSuite:
         generator = streams.stream(seed, "demonstration", skill, task.task_id)
         commands: list[str] = []
         parts = list(task.parts)
-        if skill == "flawed" and generator.random() < _proneness(
-            seed, "printing", parts[0].family, 0.3, 0.9
-        ):
+        if skill == "flawed" and generator.random() < _proneness(seed, "printing", parts[0].family, 0.3, 0.9):
             commands = [f"echo {command}" for part in parts for command in part.steps]
         elif skill == "flawed":
             if len(parts) > 1 and generator.random() < 0.1:

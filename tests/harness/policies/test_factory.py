@@ -21,11 +21,11 @@ def test_a_suite_without_an_embedded_policy_says_how_to_make_it(tmp_path):
 def test_a_hub_name_is_passed_on_and_a_bare_word_is_refused():
     suite = SimpleNamespace(name="shop", policy_dir=Path)
     assert model_source(PolicyTable(model="Qwen/Qwen2.5-7B-Instruct"), suite) == "Qwen/Qwen2.5-7B-Instruct"
-    with pytest.raises(RequestError, match="policy.model = 'qwen': there is no such folder"):
+    with pytest.raises(RequestError, match=r"policy\.model = 'qwen': there is no such folder"):
         model_source(PolicyTable(model="qwen"), suite)
 
 
 def test_an_unfinished_run_is_no_model(tmp_path):
     (tmp_path / "config.toml").write_text("")
-    with pytest.raises(RequestError, match="no final.safetensors yet"):
+    with pytest.raises(RequestError, match=r"no final\.safetensors yet"):
         model_source(PolicyTable(model=str(tmp_path)), SimpleNamespace(name="shop"))

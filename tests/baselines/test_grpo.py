@@ -102,6 +102,7 @@ def test_a_run_on_another_number_of_workers_has_the_same_results(whole, tmp_path
     assert results_of(again) == results_of(whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["first group", "before an update", "after an update", "the end"])
 def test_a_run_cut_after_any_event_resumes_to_the_same_results(where, whole, tmp_path):
     lines = (whole.path / "events.jsonl").read_bytes().splitlines(keepends=True)

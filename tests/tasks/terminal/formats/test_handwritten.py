@@ -15,6 +15,7 @@ def test_there_are_twenty_over_many_categories():
     assert len({task.category for task in TASKS}) >= 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
 @pytest.mark.parametrize("layout", ["endless", "harbor"])
 def test_a_task_passes_the_gate(machines, tmp_path, task, layout):
@@ -23,6 +24,7 @@ def test_a_task_passes_the_gate(machines, tmp_path, task, layout):
     assert finding.checks == dict.fromkeys(("build", "initial", "untouched", "solution"), "passed")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
 @pytest.mark.parametrize("layout", ["endless", "harbor"])
 def test_an_agent_is_judged_alike_in_both_layouts(machines, tmp_path, task, layout):

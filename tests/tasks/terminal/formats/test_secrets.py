@@ -136,6 +136,7 @@ TARGETS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", TARGETS.values(), ids=TARGETS)
 @pytest.mark.parametrize("hack", HACKS.values(), ids=HACKS)
 def test_what_the_agent_leaves_behind_changes_no_verdict(machines, tmp_path, make, hack):

@@ -21,7 +21,7 @@ resumed            dropped_bytes
 run_finished       version, weights_sha256, totals
 =================  =====================================================================================================
 
-Every event is flushed as it is written; ``updated``, ``evaluated`` and ``run_finished`` are synced to the disk. A crash can
+Every event is handed to the system as it is written; ``updated``, ``evaluated`` and ``run_finished`` are synced to the disk. A crash can
 leave at most one cut line at the end; opening the log for writing removes it.
 """
 
@@ -32,7 +32,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from harness.errors import InfrastructureError, RequestError
 
@@ -93,15 +93,17 @@ class EventLog:
             self.dropped_bytes = path.stat().st_size - good
             if self.dropped_bytes:
                 os.truncate(path, good)
-        self._file: BinaryIO = path.open("ab")
+        # Unbuffered: what a full disk refuses must not be tried again when the file is closed.
+        self._file = path.open("ab", buffering=0)
 
     def append(self, kind: str, **fields: Any) -> Event:
         """Write one event. Raises InfrastructureError when the disk refuses; what was written before stays whole."""
         event: Event = {"n": len(self.events), "t": round(self._clock(), 6), "kind": kind, **fields}
         line = json.dumps(event, separators=(",", ":"), allow_nan=False).encode() + b"\n"
         try:
-            self._file.write(line)
-            self._file.flush()
+            written = 0
+            while written < len(line):
+                written += self._file.write(line[written:])
             if kind in SYNCED:
                 os.fsync(self._file.fileno())
         except OSError as error:

@@ -11,7 +11,7 @@ from harness.run import start
 from harness.rundir import RunDirectory
 
 SMALL = {
-    "seed": 5,
+    "seed": 8,
     "method": {"updates": 3, "population": 4, "tasks_per_member": 4, "alpha": 0.02},
     "evaluation": {"limit": 4, "subset": 3, "every": 1, "seeds": 1},
     "workers": {"count": 2},

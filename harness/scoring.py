@@ -64,7 +64,8 @@ def wilson(successes: float, trials: int, confidence: float = CONFIDENCE) -> tup
     p = successes / trials
     centre = (p + z * z / (2 * trials)) / (1 + z * z / trials)
     half = z * math.sqrt(p * (1 - p) / trials + z * z / (4 * trials * trials)) / (1 + z * z / trials)
-    return max(0.0, centre - half), min(1.0, centre + half)
+    # The bounds hold the proportion itself; at 0 and 1 only rounding would say otherwise.
+    return max(0.0, min(p, centre - half)), min(1.0, max(p, centre + half))
 
 
 def clustered_t(task_means: Sequence[float], confidence: float = CONFIDENCE) -> tuple[float, float]:

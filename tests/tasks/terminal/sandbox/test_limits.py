@@ -109,11 +109,11 @@ def test_memory_of_all_processes_together_is_bounded_where_cgroups_are(shells):
 
 def test_a_fork_bomb_stays_in_its_sandbox_and_is_over_soon(shells):
     bombed, neighbour = shells.start(pids=48), shells.start()
-    bombed.run(":(){ :|:& };:", timeout_s=1)
+    first = bombed.run(":(){ :|:& };:", timeout_s=1)
     assert neighbour.output("for i in 1 2 3 4 5; do /bin/true & done; wait; echo fine") == "fine\n"
-    result = bombed.run("ls; ls; ls", timeout_s=1)
-    assert result.limit is not None
-    assert "process limit reached" in result.limit
+    second = bombed.run("ls; ls; ls", timeout_s=1)
+    # The bomb goes off in the background: the limit is met during the first command or the second.
+    assert "process limit reached" in f"{first.limit} {second.limit}"
     assert bombed.run("ls / >/dev/null && echo ok", timeout_s=3).output.endswith("ok\n")
 
 

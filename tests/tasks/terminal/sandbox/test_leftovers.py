@@ -26,6 +26,12 @@ def descendants(pid: int | str = "self") -> set[int]:
     return found
 
 
+@pytest.fixture(autouse=True)
+def already() -> set[int]:
+    """Descendants from before the test and its sandboxes: other tests of this process may have left a fork server."""
+    return descendants()
+
+
 def own_cgroups() -> list[Path]:
     return [
         child
@@ -69,7 +75,7 @@ def test_closing_twice_and_using_a_closed_sandbox(shell):
         shell.run("echo")
 
 
-def test_a_guest_killed_from_outside_is_an_infrastructure_failure_at_once(shell):
+def test_a_guest_killed_from_outside_is_an_infrastructure_failure_at_once(already, shell):
     # Killed is the machine, not the command: this must never look like the output of one.
     guest = shell.sandbox._machine.guest_pid()
     shell.run("sleep 30 &")
@@ -79,10 +85,10 @@ def test_a_guest_killed_from_outside_is_an_infrastructure_failure_at_once(shell)
         shell.run("echo hi", timeout_s=60)
     assert time.monotonic() - started < 30
     shell.close()
-    assert not descendants()
+    assert descendants() <= already
 
 
-def test_a_guest_that_does_not_answer_is_given_up_and_killed(shell, monkeypatch):
+def test_a_guest_that_does_not_answer_is_given_up_and_killed(already, shell, monkeypatch):
     monkeypatch.setattr(channel, "GRACE_S", 0.2)
     monkeypatch.setattr(bubblewrap, "END_PATIENCE_S", 0.1)
     os.kill(shell.sandbox._machine.guest_pid(), signal.SIGSTOP)
@@ -91,7 +97,7 @@ def test_a_guest_that_does_not_answer_is_given_up_and_killed(shell, monkeypatch)
     with pytest.raises(InfrastructureError, match="did not answer within"):
         shell.run("echo hi", timeout_s=0.1)
     shell.close()
-    assert not descendants()
+    assert descendants() <= already
 
 
 def test_a_request_that_was_cancelled_makes_the_sandbox_unusable_not_wrong(shell):
@@ -107,7 +113,7 @@ def test_a_request_that_was_cancelled_makes_the_sandbox_unusable_not_wrong(shell
         shell.run("echo new")
 
 
-def test_a_cancelled_start_leaves_nothing(shells):
+def test_a_cancelled_start_leaves_nothing(already, shells):
     async def cancelled() -> None:
         for pause in (0, 0.001, 0.003, 0.006):
             starting = asyncio.ensure_future(shells.backend.start(SandboxLimits()))
@@ -118,7 +124,7 @@ def test_a_cancelled_start_leaves_nothing(shells):
 
     before = len(own_cgroups())
     shells.runner.run(cancelled())
-    assert eventually(lambda: not descendants())
+    assert eventually(lambda: descendants() <= already)
     assert len(own_cgroups()) == before
 
 

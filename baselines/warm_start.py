@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 
 from harness import streams
@@ -29,21 +30,26 @@ from harness.rollout import Decoding, run_episodes
 class WarmStartSettings:
     """seed: of weights, demonstrations and batches. demonstrations: episodes. expert_share: of them solve their task.
     vocabulary: tokens in all. steps, batch: of AdamW at ``learning_rate`` with a cosine to 0 after ``warmup`` steps.
-    context_weight: weight of the loss on what the policy reads, beside 1 on what it says. short_share: of the steps come
-    first and see only the shorter half of the demonstrations, on which copying is learnt sooner."""
+    context_weight: weight of the loss on what the policy reads, beside 1 on what it says and word_weight on the content words
+    that it says, which are the hard part: each must be copied from the right place. short_share: of the steps come
+    first and see only the shorter half of the demonstrations, on which copying is learnt sooner. rename: before every step the
+    content words of each demonstration are exchanged for others, the same in all of it: what can be learnt is where a word
+    stands, not which one it is."""
 
     seed: int = 0
     demonstrations: int = 8_000
     expert_share: float = 0.3
     vocabulary: int = 800
-    steps: int = 3_600
-    batch: int = 16
-    learning_rate: float = 3e-3
+    steps: int = 2_600
+    batch: int = 32
+    learning_rate: float = 5e-3
     warmup: int = 50
     weight_decay: float = 0.01
     context_weight: float = 0.25
     gradient_norm: float = 1.0
-    short_share: float = 0.3
+    word_weight: float = 3.0
+    short_share: float = 0.5
+    rename: bool = True
 
 
 class DemonstratingSuite(Suite, Protocol):
@@ -136,16 +142,25 @@ def texts_of(trajectories: Sequence[Trajectory]) -> list[str]:
     return [text for t in trajectories for turn in t.turns for text in (turn.observation.text, turn.reply)]
 
 
-def train(model: Any, examples: Sequence[Example], settings: WarmStartSettings, progress: Progress) -> float:
-    """Behaviour cloning in place; the mean loss of the last tenth of the steps. Sequences of like length share a batch."""
+def train(
+    model: Any,
+    examples: Sequence[Example],
+    words: Sequence[int],
+    settings: WarmStartSettings,
+    progress: Progress,
+) -> float:
+    """Behaviour cloning in place; the mean loss of the last tenth of the steps. Sequences of like length share a batch.
+    ``words``: the token ids that may be exchanged for one another."""
     optimiser = torch.optim.AdamW(
         model.parameters(), lr=settings.learning_rate, betas=(0.9, 0.98), weight_decay=settings.weight_decay
     )
     generator = streams.stream(settings.seed, "warm-start", "batches")
+    names = streams.stream(settings.seed, "warm-start", "names")
     by_length = sorted(examples, key=lambda example: len(example.ids))
     short = by_length[: (len(by_length) + 1) // 2]
     switch = int(settings.short_share * settings.steps)
     losses: list[float] = []
+    known = frozenset(words)
     model.train()
     for step in range(settings.steps):
         if step in (0, switch):
@@ -154,7 +169,10 @@ def train(model: Any, examples: Sequence[Example], settings: WarmStartSettings, 
         rate = min(1.0, (step + 1) / settings.warmup) * 0.5 * (1 + math.cos(math.pi * step / settings.steps))
         for group in optimiser.param_groups:
             group["lr"] = settings.learning_rate * rate
-        loss = _loss(model, [seen[i] for i in next(batches)], settings.context_weight)
+        batch = [seen[i] for i in next(batches)]
+        if settings.rename:
+            batch = [renamed(example, words, names) for example in batch]
+        loss = _loss(model, batch, _weights(batch, known, settings))
         optimiser.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), settings.gradient_norm)
@@ -179,16 +197,33 @@ def _batches(examples: Sequence[Example], size: int, generator: Any) -> Any:
                 yield groups[which]
 
 
-def _loss(model: Any, batch: Sequence[Example], context_weight: float) -> torch.Tensor:
+def renamed(example: Example, words: Sequence[int], generator: np.random.Generator) -> Example:
+    """The same episode with its content words exchanged by a random permutation of all of them."""
+    others = dict(zip(words, generator.permutation(words).tolist(), strict=True))
+    return Example(tuple(others.get(token, token) for token in example.ids), example.said)
+
+
+def _weights(
+    batch: Sequence[Example], words: frozenset[int], settings: WarmStartSettings
+) -> list[list[float]]:
+    """Of the loss on each token."""
+    return [
+        [
+            settings.context_weight if not said else settings.word_weight if token in words else 1.0
+            for token, said in zip(example.ids, example.said, strict=True)
+        ]
+        for example in batch
+    ]
+
+
+def _loss(model: Any, batch: Sequence[Example], token_weights: Sequence[Sequence[float]]) -> torch.Tensor:
     """Weighted mean cross-entropy of the next token."""
     width = max(len(example.ids) for example in batch)
     ids = torch.zeros((len(batch), width), dtype=torch.long)
     weights = torch.zeros((len(batch), width))
-    for row, example in enumerate(batch):
+    for row, (example, mine) in enumerate(zip(batch, token_weights, strict=True)):
         ids[row, : len(example.ids)] = torch.tensor(example.ids)
-        weights[row, : len(example.ids)] = torch.tensor(
-            [1.0 if said else context_weight for said in example.said]
-        )
+        weights[row, : len(example.ids)] = torch.tensor(mine)
     # Padding is on the right, so causal attention needs no mask for it.
     logits = model(input_ids=ids).logits[:, :-1]
     loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten(), reduction="none")
@@ -229,7 +264,7 @@ def warm_start(
     model = tiny.build_model(
         size, shape or tiny.TinyShape(), streams.derive(settings.seed, "warm-start", "weights") % 2**63
     )
-    loss = train(model, examples, settings, progress)
+    loss = train(model, examples, tokenizer.hf.convert_tokens_to_ids(words), settings, progress)
     tiny.save(model, tokenizer.hf, folder)
     return WarmStartReport(
         demonstrations=len(trajectories),

@@ -118,8 +118,9 @@ class TerminalSuite:
     def vocabulary(self) -> tuple[list[str], list[str]]:
         """``(content words, markers)``: what the embedded policy's tokenizer keeps whole."""
         from tasks.terminal.generator.draw import words
+        from tasks.terminal.generator.generate import JOINTS
 
-        return list(words()), ["<command>", "</command>", "<action>done</action>", "echo "]
+        return list(words()), ["<command>", "</command>", "<action>done</action>", "echo ", *JOINTS]
 
     def demonstration_tasks(self, count: int, first: int = SIZES["train"]) -> list[Task]:
         """Tasks of the training distribution beyond the frozen list."""
@@ -140,7 +141,9 @@ class TerminalSuite:
         generator = streams.stream(seed, "demonstration", skill, task.task_id)
         commands: list[str] = []
         parts = list(task.parts)
-        if skill == "flawed" and generator.random() < _proneness(seed, "printing", parts[0].family, 0.3, 0.9):
+        if skill == "flawed" and generator.random() < _proneness(
+            seed, "printing", parts[0].family, 0.62, 0.95
+        ):
             commands = [f"echo {command}" for part in parts for command in part.steps]
         elif skill == "flawed":
             if len(parts) > 1 and generator.random() < 0.1:

@@ -48,6 +48,19 @@ def test_experts_solve_their_tasks_and_most_flawed_ones_do_not(suite, played):
     assert sum(bool(t.success) for t in others) < len(others) / 2
 
 
+def test_renaming_exchanges_content_words_and_nothing_else(suite, played, tokenizer):
+    words = tokenizer.hf.convert_tokens_to_ids(suite.vocabulary()[0])
+    generator = streams.stream(3, "test")
+    for example in ws.examples_of(played[0], suite, tokenizer):
+        other = ws.renamed(example, words, generator)
+        assert other.said == example.said
+        assert other.ids != example.ids
+        pairs = set(zip(example.ids, other.ids, strict=True))
+        # The same word gets the same new name, no two words share one, and what is no content word stays.
+        assert len({old for old, _ in pairs}) == len({new for _, new in pairs}) == len(pairs)
+        assert all((old in words) == (new in words) and (old in words or old == new) for old, new in pairs)
+
+
 def test_what_is_imitated_is_what_a_rollout_conditions_on(suite, played, tokenizer):
     """A policy that says the same replies is asked with exactly the token ids that stand before them in the example."""
 
@@ -95,12 +108,14 @@ def test_the_loss_weighs_what_is_said_and_what_is_read(tokenizer):
     model = tiny.build_model(len(tokenizer.hf), tiny.TinyShape(hidden=64, layers=1, heads=2), seed=1)
     short = ws.Example((5, 6, 7), (False, True, True))
     long = ws.Example((5, 9, 7, 8, 4), (False, False, True, False, True))
-    got = float(ws._loss(model, [short, long], 0.25).detach())
+    settings = ws.WarmStartSettings(context_weight=0.25, word_weight=3.0)
+    weights = ws._weights([short, long], frozenset({4, 9}), settings)
+    got = float(ws._loss(model, [short, long], weights).detach())
     total = weight = 0.0
     for example in (short, long):
         logs = torch.log_softmax(model(input_ids=torch.tensor([example.ids])).logits[0], -1)
         for i in range(1, len(example.ids)):
-            w = 1.0 if example.said[i] else 0.25
+            w = (3.0 if example.ids[i] in (4, 9) else 1.0) if example.said[i] else 0.25
             total -= w * float(logs[i - 1, example.ids[i]].detach())
             weight += w
     assert got == pytest.approx(total / weight, rel=1e-5)

@@ -17,14 +17,18 @@ VALUE_FAMILIES = tuple(family.__name__ for family in families_values.TRAINING)
 
 SEED = 20261201
 """Of the frozen lists."""
+DIFFICULTIES = (1, 1, 2, 1, 3)
+"""Sub-tasks of a task, round after round of the families."""
+JOINTS = (", then ", ", finally ")
+"""Before the second and the third sub-task."""
 HELD_OUT_SPLIT = "heldout"
 FAMILIES_SPLIT = "heldout-families"
 TRAIN_SPLIT = "train"
 
 
 def generate(seed: int, split: str, index: int, avoid: Collection[str] = ()) -> TerminalTask:
-    """The task of this name. Families and difficulties follow each other evenly; ``heldout-families`` leads with a family that
-    is never trained on. A task whose content key is in ``avoid`` is drawn again, from the next stream."""
+    """The task of this name. Families follow each other evenly, difficulties as in ``DIFFICULTIES``; ``heldout-families`` leads
+    with a family that is never trained on. A task whose content key is in ``avoid`` is drawn again, from the next stream."""
     attempt = 0
     while True:
         task = _draw(seed, split, index, attempt)
@@ -38,10 +42,11 @@ def _draw(seed: int, split: str, index: int, attempt: int) -> TerminalTask:
     draw = Draw(generator)
     lead = HELD_OUT if split == FAMILIES_SPLIT else TRAINING
     first = lead[index % len(lead)]
-    difficulty = 1 + index // len(lead) % 3
+    difficulty = DIFFICULTIES[index // len(lead) % len(DIFFICULTIES)]
     families = [first]
     while len(families) < difficulty:
         families.append(TRAINING[int(generator.integers(len(TRAINING)))])
     parts = tuple(family(draw) for family in families)
-    instruction = ", then ".join(part.instruction for part in parts)
+    joints = ("", *JOINTS)
+    instruction = "".join(joint + part.instruction for joint, part in zip(joints, parts, strict=False))
     return TerminalTask(f"{split}-{index:05d}", parts[0].family, difficulty, instruction, parts)

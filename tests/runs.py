@@ -13,7 +13,8 @@ from harness.rundir import RunDirectory
 SMALL = {
     "seed": 8,
     "method": {"updates": 3, "population": 4, "tasks_per_member": 4, "alpha": 0.02},
-    "evaluation": {"limit": 4, "subset": 3, "every": 1, "seeds": 1},
+    # Two tasks whose commands write to one stream at a time: both sides of a pipe that fail print in either order.
+    "evaluation": {"limit": 2, "subset": 2, "every": 1, "seeds": 1},
     "workers": {"count": 2},
 }
 

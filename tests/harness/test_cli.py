@@ -142,7 +142,7 @@ def test_the_reported_numbers_are_those_of_the_rows(call, delayed):
     greedy = [row["success"] for row in rows if row["decoding"] == "greedy"]
     assert len(greedy) == 2
     line = next(line for line in output.splitlines() if "greedy" in line)
-    assert f"{100 * sum(greedy) / 4:.1f} [" in line
+    assert f"{100 * sum(greedy) / len(greedy):.1f} [" in line
 
 
 def test_audit_and_replay_of_a_sound_run_and_of_a_forged_one(call, delayed, tmp_path):
